@@ -63,7 +63,7 @@ PROMPT = "The colors of the rainbow are red, orange, yellow, green,"
 
 
 @asynccontextmanager
-async def _made(make: MakeModel) -> AsyncIterator[Model]:
+async def _open_model(make: MakeModel) -> AsyncIterator[Model]:
     model = make()
     try:
         # local models are read into memory first: their files decide what they are
@@ -84,7 +84,7 @@ async def _ask(model: Model, **fields: Any) -> Response:
         return await model.generate(Request(prompt=PROMPT, **fields))
 
 
-async def _answered(model: Model) -> Response | DecisionResponse:
+async def _get_answer(model: Model) -> Response | DecisionResponse:
     """Ask a decision model a typed question, any other for a text."""
     if not model.capabilities.only_decides:
         return await _ask(model)
@@ -104,7 +104,7 @@ async def _is_mute(model: Model) -> bool:
 
 async def has_the_protocol(make: MakeModel) -> None:
     """A model has all parts of `Model`, and its name is what people would type."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         assert isinstance(model, Model), "it is missing a part of textassay's Model protocol"
         assert model.name, "name must be a non-empty string"
         assert isinstance(model.capabilities, Capabilities), "capabilities must be Capabilities"
@@ -112,18 +112,18 @@ async def has_the_protocol(make: MakeModel) -> None:
 
 async def identity_is_json_and_stays(make: MakeModel) -> None:
     """The identity names kept answers: equal for equal models, before and after asking."""
-    async with _made(make) as model, _made(make) as other:
+    async with _open_model(make) as model, _open_model(make) as other:
         before = json.dumps(model.identity, sort_keys=True, allow_nan=False)
         same = json.dumps(other.identity, sort_keys=True, allow_nan=False)
         assert same == before, "two equal models must have one identity"
-        await _answered(model)
+        await _get_answer(model)
         after = json.dumps(model.identity, sort_keys=True, allow_nan=False)
         assert after == before, "the identity must not change while the model is used"
 
 
 async def an_answer_has_text_and_usage(make: MakeModel) -> None:
     """One sample was asked for, so one comes, and it counts as a call."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if await _is_mute(model):
             return
         response = await _ask(model)
@@ -135,7 +135,7 @@ async def an_answer_has_text_and_usage(make: MakeModel) -> None:
 
 async def never_more_samples_than_asked_for(make: MakeModel) -> None:
     """A model that supports several samples gives as many as asked for, any other at least one."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if await _is_mute(model):
             return
         count = len((await _ask(model, n=3, temperature=1.0)).samples)
@@ -146,7 +146,7 @@ async def never_more_samples_than_asked_for(make: MakeModel) -> None:
 
 async def equal_seeds_give_equal_answers(make: MakeModel) -> None:
     """What a model says of its seeds is true, and the draw is part of the seed."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if not model.capabilities.seed:
             return
         texts = [
@@ -159,7 +159,7 @@ async def equal_seeds_give_equal_answers(make: MakeModel) -> None:
 
 async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
     """A model sends log-probabilities or raises `CapabilityError`, and never leaves them out."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         able = model.capabilities.logprobs
         try:
             response = await _ask(model, logprobs=3)
@@ -177,7 +177,7 @@ async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
 async def choices_are_probabilities(make: MakeModel) -> None:
     """Every label has a log-probability or `None`, and together they are no more than certain."""
     labels = {"yes": ("yes", "Yes"), "no": ("no", "No")}
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if not model.capabilities.choices:
             return
         assert isinstance(model, Scoring), "capabilities.choices is set, but there is no choices()"
@@ -194,7 +194,7 @@ async def choices_are_probabilities(make: MakeModel) -> None:
 async def a_continuation_is_scored_token_by_token(make: MakeModel) -> None:
     """The tokens are exactly the tokens of the given text."""
     text = " blue, indigo and violet."
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if not model.capabilities.continuation:
             return
         assert isinstance(model, Scoring), (
@@ -211,7 +211,7 @@ def _check_log_probabilities(tokens: tuple[TokenLogprob, ...]) -> None:
 
 async def typed_questions_get_probabilities(make: MakeModel) -> None:
     """Each question has one answer, in order, with a probability for every option."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         if not model.capabilities.decide:
             return
         assert isinstance(model, Deciding), "capabilities.decide is set, but there is no decide()"
@@ -236,11 +236,11 @@ async def typed_questions_get_probabilities(make: MakeModel) -> None:
 
 async def many_requests_at_once_get_their_own_answers(make: MakeModel) -> None:
     """Requests in flight together do not disturb each other."""
-    async with _made(make) as model:
+    async with _open_model(make) as model:
         name = "draw" if model.capabilities.seed is False else "seed"
         responses = await asyncio.gather(
             *(
-                _answered(model) if model.capabilities.only_decides else _ask(model, **{name: i})
+                _get_answer(model) if model.capabilities.only_decides else _ask(model, **{name: i})
                 for i in range(20)
             )
         )
@@ -249,24 +249,24 @@ async def many_requests_at_once_get_their_own_answers(make: MakeModel) -> None:
 
 async def cancelling_leaves_it_usable(make: MakeModel) -> None:
     """A request that is cancelled ends at once, and the next one is answered."""
-    async with _made(make) as model:
-        task = asyncio.create_task(_answered(model))
+    async with _open_model(make) as model:
+        task = asyncio.create_task(_get_answer(model))
         # one turn of the loop, so that the request has begun and is not cancelled before it starts
         await asyncio.sleep(0)
         task.cancel()
         async with asyncio.timeout(10):
             await asyncio.gather(task, return_exceptions=True)
-        assert (await _answered(model)).usage.calls, "a model must be usable after a cancellation"
+        assert (await _get_answer(model)).usage.calls, "a model must be usable after a cancellation"
 
 
 async def closed_means_closed(make: MakeModel) -> None:
     """Closing twice is safe, and a closed model says that it is closed."""
     model = make()
-    await _answered(model)
+    await _get_answer(model)
     await model.aclose()
     await model.aclose()
     try:
-        await _answered(model)
+        await _get_answer(model)
     except ModelClosed:
         return
     raise AssertionError("a model that was closed must raise ModelClosed when it is asked")

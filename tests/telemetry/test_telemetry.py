@@ -28,7 +28,7 @@ from textassay.cli.progress import progress_line
 from textassay.runtime.base import Message, Usage
 from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import RequestRefused
-from textassay.runtime.graph import WATCH
+from textassay.runtime.graph import OBSERVERS
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"
@@ -150,7 +150,7 @@ async def test_texts_and_errors(exported):
     spans.clear()
     records.clear()
     telemetry.uninstrument()
-    assert WATCH.observer is None
+    assert OBSERVERS.current is None
     await judged(refuse)
     assert spans.get_finished_spans() == records.get_finished_logs() == ()
 
@@ -170,7 +170,7 @@ async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
     tracers = TracerProvider(sampler=ALWAYS_OFF)
     telemetry.instrument(tracer_provider=tracers, logger_provider=LoggerProvider(), texts=True)
     try:
-        traced = WATCH.observer.model(ScriptedModel(lambda request: "4"))
+        traced = OBSERVERS.current.model(ScriptedModel(lambda request: "4"))
         reply = Response(samples=(Sample(text="4"),), usage=Usage(calls=1), model="m")
         object.__setattr__(reply, "samples", Watched(reply.samples))
 

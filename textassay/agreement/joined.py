@@ -204,7 +204,7 @@ def _words_in_common(
 
 def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
     """Return the labels of scores that are compared with a task's aspects, by name of the score."""
-    scores = _grouped((human, score) for score, human in map_entries(aspect_map))
+    scores = _group((human, score) for score, human in map_entries(aspect_map))
     found: dict[str, LabelScale] = {}
     for aspect in aspects:
         for score in scores.get(aspect.name, [aspect.name]):
@@ -225,10 +225,10 @@ def labels_of_people(
 
 
 def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
-    return _grouped(map_entries(aspect_map))
+    return _group(map_entries(aspect_map))
 
 
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _group(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -435,7 +435,7 @@ class People:
         width = self.raters(aspect).shape[1]
         return known if len(known) == width else tuple(str(at + 1) for at in range(width))
 
-    def rated(self, aspect: str) -> list[bool]:
+    def has_rating(self, aspect: str) -> list[bool]:
         """Return whether each row has a rating."""
         return [
             any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))

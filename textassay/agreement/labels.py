@@ -595,7 +595,7 @@ def with_auc(
     value, ci = float(_area(*counts)[0]), None
     if bootstrap and not too_few_groups(pairs):
         rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
-        wrong = np.repeat(_misplaced(*counts), np.diff([*levels, len(yes)]), axis=1)
+        wrong = np.repeat(_misplaced_shares(*counts), np.diff([*levels, len(yes)]), axis=1)
         by_source = np.bincount(sources, weights=np.where(yes, *wrong)).astype(float)
         size = _rows_per_observation(rows, by_source)
         parts: list[tuple[Floats, Floats]] = []
@@ -618,7 +618,7 @@ def _area(yes: Floats, no: Floats) -> Floats:
     return np.minimum(area, 1.0)  # rounding can carry a perfect order past 1
 
 
-def _misplaced(yes: Floats, no: Floats) -> Floats:
+def _misplaced_shares(yes: Floats, no: Floats) -> Floats:
     """Return with how many of the other label's texts a text is in the wrong order, as a share.
 
     Shape (2, k) of counts at each score, shape (1, k).

@@ -653,7 +653,7 @@ class _Measured:
             samples=tuple(row for one in pairings for row in one.sample_rows()),
         )
 
-    def judged(self, score: str) -> list[float | None]:
+    def row_scores(self, score: str) -> list[float | None]:
         """Return the score of each row."""
         return [self.scores[score].get(id_) for id_ in self.people.ids]
 
@@ -668,12 +668,12 @@ class _Measured:
                 columns = [people.labels(human, YES_NO) for human in theirs]
                 if not paired.issuperset(zip(ours, theirs, strict=True)) or None in columns:
                     continue
-                judged = [[nearest_label(one) for one in self.judged(label)] for label in ours]
+                judged = [[nearest_label(one) for one in self.row_scores(label)] for label in ours]
                 found = set_agreement(
                     np.array(judged, float).T, np.array(columns, float).T, labels=scale.names,
                     groups=people.groups_of(theirs[0]), bootstrap=self.bootstrap, seed=self.seed,
                 )  # fmt: skip
-                yield SetRow(name, parent, found, people.rated(theirs[0]).count(False))
+                yield SetRow(name, parent, found, people.has_rating(theirs[0]).count(False))
 
 
 class _Pairing:
@@ -681,7 +681,7 @@ class _Pairing:
 
     def __init__(self, of: _Measured, score: str, human: str) -> None:
         self.of, self.names, self.people = of, (score, human), of.people
-        self.judged, self.rated = of.judged(score), of.people.ratings(human)
+        self.judged, self.rated = of.row_scores(score), of.people.ratings(human)
         self.scale = of.labels.get(score) or of.people.yes_no_words(human)
         self.groups = of.people.groups_of(human)
         self.options: dict[str, Any] = {"groups": self.groups}
@@ -724,7 +724,7 @@ class _Pairing:
                 found = with_auc(found, judged, given, **self.options)
             # nearest_label returns no label for a score halfway between two
             between = votes.count(None) - judged.count(None)
-            tied = given.count(None) - self.people.rated(human).count(False)
+            tied = given.count(None) - self.people.has_rating(human).count(False)
             yield LabelRow(score, human, found, tied=tied, between=between)
 
     def choice_rows(self) -> Iterator[ChoiceRow]:

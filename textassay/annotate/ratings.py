@@ -340,7 +340,7 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
         # all raters in the same order in every row, with gaps: a column is then one person, which
         # pairwise agreement needs
         singles = [
-            question.given(answers[rater].ratings) if rater in answers else None
+            question.read_answer(answers[rater].ratings) if rater in answers else None
             for rater in ratings.raters
         ]
         if all(one is None for one in singles):

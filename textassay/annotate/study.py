@@ -86,7 +86,7 @@ class RatingQuestion:
             return self.values[0] <= value <= self.values[-1]
         return value in self.values
 
-    def given(self, ratings: Mapping[str, float | None]) -> float | str | list[str] | None:
+    def read_answer(self, ratings: Mapping[str, float | None]) -> float | str | list[str] | None:
         """Return a rater's answer: a number, a label by its name, or several labels.
 
         `None` if the rater could not judge it, or did not.

@@ -171,9 +171,9 @@ def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 def _ratings_in(value: Any, *, are_ratings: bool) -> Sequence[Any]:
     """Return the items of a list of ratings, also written as text; empty for other cells."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
-        from textassay.runtime.data.cells import listed_objects
+        from textassay.runtime.data.cells import list_or_text
 
-        value = listed_objects(value)
+        value = list_or_text(value)
         if len(value) == 1:  # some judges write `[4]`
             return ()
     elif hasattr(value, "tolist"):  # an array of a data frame

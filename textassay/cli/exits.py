@@ -252,7 +252,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     from textassay.runtime.concurrency import fast_loop
     from textassay.runtime.garbage import start_gc
 
-    async def guarded() -> T:
+    async def run_until_terminated() -> T:
         start_gc()
         task = asyncio.current_task()
         if (
@@ -268,4 +268,4 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
-        return runner.run(guarded())
+        return runner.run(run_until_terminated())

@@ -55,8 +55,8 @@ def of_ids(scores: Mapping[str, Judged], ids: Container[str]) -> dict[str, Judge
 
 def can_compare(a: Judged, b: Judged) -> bool:
     """Return whether two runs have scores that can be compared."""
-    is_paired = not _scored(a).keys().isdisjoint(_scored(b))
-    return is_paired or bool(_scored(a, b) and _scored(b, a))
+    is_paired = not _scores_by_id(a).keys().isdisjoint(_scores_by_id(b))
+    return is_paired or bool(_scores_by_id(a, b) and _scores_by_id(b, a))
 
 
 def compare_runs(
@@ -182,11 +182,11 @@ class _Options:
         for which, judged in (("first", a), ("second", b)):
             refuse_several_judges(aspect, judged.signatures, f" (the scores of the {which} run)")
         if a.values.keys() & b.values.keys():
-            return replace(self._paired(aspect, a, b), other_texts=_count_other_texts(a, b))
+            return replace(self._compare_paired(aspect, a, b), other_texts=_count_other_texts(a, b))
         first, second = _by_source(a, self.sources), _by_source(b, self.sources)
         if first.values.keys() & second.values.keys():
             by_source = replace(self, sources={}, weight="sources")
-            row = by_source._paired(aspect, first, second)
+            row = by_source._compare_paired(aspect, first, second)
             return replace(row, paired_by="source") if row.paired_by else row
         if self.unpaired:
             return self._independent(aspect, a, b)
@@ -197,7 +197,7 @@ class _Options:
             " its source"
         )
 
-    def _paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
+    def _compare_paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Pair texts or sources with a counterpart; the others are independent samples."""
         # sorted: judges answer in any order, and the random flips depend on the order
         shared = sorted(a.values.keys() & b.values.keys())
@@ -205,7 +205,7 @@ class _Options:
         # the same texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
         pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
-        alone = [_scored(one, other) for one, other in ((a, b), (b, a))]
+        alone = [_scores_by_id(one, other) for one, other in ((a, b), (b, a))]
         if not pairs and self.unpaired and all(alone):
             first, second = (
                 replace(one, values=dict[str, float | None](own))
@@ -258,7 +258,7 @@ class _Options:
 
     def _independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Compare means over different sources; the variances of both add up."""
-        scored = _scored(a), _scored(b)
+        scored = _scores_by_id(a), _scores_by_id(b)
         for which, values in zip(("first", "second"), scored, strict=True):
             if not values:
                 raise DataError(f"no text of the {which} run has a score of {aspect!r}")
@@ -288,7 +288,7 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
     return replace(row, difference=Estimate(None), p=None, wins=None, ties=None, losses=None)
 
 
-def _scored(judged: Judged, other: Judged | None = None) -> dict[str, float]:
+def _scores_by_id(judged: Judged, other: Judged | None = None) -> dict[str, float]:
     """Return the scores by id, without the ids of another run if one is given."""
     known = () if other is None else other.values.keys()
     return {

@@ -391,7 +391,7 @@ def _rated_by_both(
 
 def _count_rated(people: People, aspects: Iterable[str]) -> int:
     """Return how many rows have a rating of one of these aspects."""
-    columns = [people.rated(name) for name in aspects if name in people.aspects]
+    columns = [people.has_rating(name) for name in aspects if name in people.aspects]
     return sum(map(any, zip(*columns, strict=True)))
 
 

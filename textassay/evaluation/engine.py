@@ -30,7 +30,7 @@ from textassay.runtime.conversation import count_left_out
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import is_running_text
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
-from textassay.runtime.graph import WATCH, RunObserver
+from textassay.runtime.graph import OBSERVERS, RunObserver
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Score
 from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.files import decode, encode
@@ -167,8 +167,8 @@ class EvaluationEngine:
     async def score_lists(self) -> AsyncGenerator[list[Score], None]:
         """Yield the scores in the lists in which they were journaled."""
         self._began = time.monotonic()
-        if WATCH.observer is not None:
-            self._observed = WATCH.observer.run(self._method)
+        if OBSERVERS.current is not None:
+            self._observed = OBSERVERS.current.run(self._method)
         ended_by: BaseException | None = None
         try:
             async with aclosing(

@@ -333,14 +333,16 @@ class Run(Displayed):
         with ExitStack() as stack:
             runs = [self] if other is None else [self, other]
             folders = [
-                stack.enter_context(run._stored(f"run {letter}")) if isinstance(run, Run) else run
+                stack.enter_context(run._as_folder(f"run {letter}"))
+                if isinstance(run, Run)
+                else run
                 for run, letter in zip(runs, "AB", strict=False)
             ]
             write_report(folders, path, human=human, fields=fields, **options)
         return Path(path)
 
     @contextmanager
-    def _stored(self, name: str) -> Iterator[Path]:
+    def _as_folder(self, name: str) -> Iterator[Path]:
         """Return the run folder; for a run in memory, a temporary one inside the block."""
         if self.folder is not None:
             yield self.folder

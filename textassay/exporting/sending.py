@@ -85,7 +85,7 @@ async def _send_to_mlflow(client: HttpClient, rows: Iterable[Row]) -> int:
         nonlocal sent
         trace = f"/api/3.0/mlflow/traces/{in_path(row['trace_id'], safe='')}"
         if trace not in known:
-            known[trace] = asyncio.create_task(_known_in_mlflow(client, trace))
+            known[trace] = asyncio.create_task(_find_in_mlflow(client, trace))
         if row["metadata"][IDENTITY] not in await known[trace]:
             await _send(client, f"{trace}/assessments", {"assessment": row})
             sent += 1
@@ -94,7 +94,7 @@ async def _send_to_mlflow(client: HttpClient, rows: Iterable[Row]) -> int:
     return sent
 
 
-async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
+async def _find_in_mlflow(client: HttpClient, trace: str) -> set[str]:
     """Return the ids of our scores in a trace."""
     found = json.loads(await _ask(client, "GET", trace, b""))
     assessments = found["trace"]["trace_info"].get("assessments") or ()
@@ -121,7 +121,7 @@ async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes
         async with asyncio.timeout(60.0):
             answer = await client.send(method, client.base + path, body)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise StorageError(str(client.failed(error))) from error
+        raise StorageError(str(client.network_error(error))) from error
     if not 200 <= answer.status < 300:
         words = quote(answer.body, client.secrets)
         raise StorageError(f"{client.base}{path} answered with status {answer.status}: {words}")

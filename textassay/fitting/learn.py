@@ -279,11 +279,11 @@ def read_table(
     rated = human_aspects(info, aspects)
     metrics = matching_names(patterns, list(info.metrics))
     for name in metrics:
-        if words := data.labels.unordered("metrics", name):
+        if words := data.labels.unordered_labels("metrics", name):
             raise ConfigurationError(
                 f"feature {name!r} has labels such as {words[0]!r}; give them as a file of scores"
             )
-    labels = {name: data.labels.unordered("human", name) for name in rated}
+    labels = {name: data.labels.unordered_labels("human", name) for name in rated}
     # two features of one name would be indistinguishable in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(

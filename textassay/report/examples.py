@@ -114,7 +114,7 @@ def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
     return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
 
-def obtained(score: Score) -> str:
+def describe_how(score: Score) -> str:
     """Return in words how a value was obtained."""
     words = {
         "text": "read from the judge's answer",
@@ -364,7 +364,7 @@ def show_score(
         other=number_or_none(joined.other[row]),
         other_example=_other(example, second, score.id),
         flips=bool(joined.flips[row]),
-        obtained=obtained(score),
+        obtained=describe_how(score),
         evidence=group_lines(evidence_lines(score)),
         labels=scale.names if scale else (),
     )
@@ -584,7 +584,7 @@ def _words(score: Score, limit: int) -> list[Any]:
     """Return how a value was obtained or why it is missing, the judge's words, and evidence."""
     error = f"{score.error.type}: {score.error.message}" if score.error else None
     return [
-        obtained(score),
+        describe_how(score),
         clip(score.explanation or "", limit),
         clip(error or "", limit),
         [_pack(line, limit) for line in evidence_lines(score)],

@@ -111,7 +111,7 @@ class LiveRun:
                 "scores": score_columns(self.run, joined, rows, is_part=True),
             }
 
-    def whole(self) -> dict[str, Any]:
+    def final_ranks(self) -> dict[str, Any]:
         """Return the differences of ranks, which need all rows, once the run is finished."""
         with self._lock:
             self._read()
@@ -171,7 +171,7 @@ class LiveRun:
 
 _DATA: dict[str, tuple[Any, ...]] = {
     "scores": (LiveRun.news, "cursor", "known"),
-    "whole": (LiveRun.whole,),
+    "whole": (LiveRun.final_ranks,),
     "detail": (LiveRun.detail, "example"),
 }
 """JSON requests of a page: the method that answers, and its numbers from the query."""

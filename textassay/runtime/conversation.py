@@ -166,7 +166,7 @@ class _Numbering:
             numbered = f"{name}, passage {self._passages}"
             yield piece._replace(name=numbered, message=at, turn=turn)
         if message.role == "tool":
-            call = self._answered(message)
+            call = self._match_call(message)
             result = f"{name}, call {call}, result" if call else f"{name}, result"
             yield Piece(result, message.content, "result", message.name or "", at, turn, call)
             return
@@ -181,7 +181,7 @@ class _Numbering:
             text = f"{called.name}({called.arguments})"
             yield Piece(f"{name}, call {self._calls}", text, "call", "", at, turn, self._calls)
 
-    def _answered(self, result: ConversationMessage) -> int:
+    def _match_call(self, result: ConversationMessage) -> int:
         """Return the number of the call that a result answers; 0 if there is none in its turn."""
         call = self._by_id.get(result.call_id or "") or (self._waiting[0] if self._waiting else 0)
         if call in self._waiting:

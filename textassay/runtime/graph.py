@@ -87,10 +87,10 @@ class Observer(Protocol):
 class Observers:
     """Holds the observer; `None` when off, at no cost."""
 
-    observer: Observer | None = None
+    current: Observer | None = None
 
 
-WATCH = Observers()
+OBSERVERS = Observers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class Step:
                 elif inside and (failure := _unwanted_failure(item, inside)):
                     return failure
                 arguments[parameter] = item
-            observer = WATCH.observer
+            observer = OBSERVERS.current
             if observer is None:
                 value = await self.agent(**arguments)
             else:
@@ -422,7 +422,7 @@ class Wiring:
         step = Step(node.name, node.agent, index, classes_of(signature.result), nested)
         edges = {edge.parameter: edge for edge in self._edges(node)}
         for parameter, wire in node.wires.items():
-            expected = self._expected(node, signature, parameter)
+            expected = self._annotation(node, signature, parameter)
             if isinstance(wire, Fixed):
                 self._check_fit(
                     f"the constant {wire.value!r:.60} is",
@@ -446,7 +446,7 @@ class Wiring:
         self._outputs[node.name] = _NodeOutput(index, result, depth)
         return step
 
-    def _expected(self, node: Node, signature: Signature, parameter: str) -> Any:
+    def _annotation(self, node: Node, signature: Signature, parameter: str) -> Any:
         annotation = signature.parameters.get(parameter, signature.others)
         if parameter not in signature.parameters and signature.others is None:
             known = ", ".join(signature.parameters) or "none"

@@ -112,7 +112,7 @@ class ImageReader:
         if name is None:
             raise ValueError("should be the path of an image, its address, or a data: URI")
         if (known := self._by_name.get(name)) is None:
-            known = self._by_name[name] = self._opened(name, len(self.images) + 1)
+            known = self._by_name[name] = self._open(name, len(self.images) + 1)
             self.images.append(known)
         return known
 
@@ -137,7 +137,7 @@ class ImageReader:
         self._beside.clear()
         return marks
 
-    def _opened(self, name: str, number: int) -> Image:
+    def _open(self, name: str, number: int) -> Image:
         if name.startswith("data:") or _BASE64.fullmatch(name):
             body = name if name.startswith("data:") else f"data:;base64,{name}"
             digest, media_type, uri = _read_uri(body)

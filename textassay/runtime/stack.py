@@ -41,7 +41,7 @@ from textassay.runtime.calls.sharing import PrefixModel, SharedModel
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
-from textassay.runtime.graph import WATCH
+from textassay.runtime.graph import OBSERVERS
 from textassay.runtime.model import AnyResponse, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
@@ -145,7 +145,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         Limiter, budget and failures stay this model's.
         """
         if self._dialect is not None:
-            backend = _known_as(self.backend, identity)
+            backend = _with_identity(self.backend, identity)
             batched = self._add_batches(backend, store, book, self._dialect)
             return with_outer_wrappers(batched, store, adaptation=self.adaptation)
         limited = [
@@ -189,7 +189,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         identity: Mapping[str, Any] | None,
     ) -> Model:
         """Return a backend with masking, a time limit, and storage of its answers."""
-        guarded = _known_as(backend, identity)
+        guarded = _with_identity(backend, identity)
         # our backends for servers remove thoughts from answers themselves
         kind = "" if self._is_local else guarded.identity.get("backend")
         if kind not in ("openai-compatible", "litellm"):
@@ -384,11 +384,11 @@ def with_outer_wrappers(
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     # Outside of all others, as it makes many requests to a chat model.
-    outer = outer if WATCH.observer is None else WATCH.observer.model(outer)
+    outer = outer if OBSERVERS.current is None else OBSERVERS.current.model(outer)
     return DecidingModel(outer, memory=adapting)
 
 
-def _known_as(model: Model, identity: Mapping[str, Any] | None) -> Model:
+def _with_identity(model: Model, identity: Mapping[str, Any] | None) -> Model:
     """Return the model under another identity, if one is given."""
     return WithIdentity(model, identity) if identity else model
 
@@ -434,7 +434,7 @@ def with_store(
         model.check_open()
         if not dry:
             return model.build_stack(store, identity, book)
-    core = _known_as(dry_run_model(model, rounds) if dry else model, identity)
+    core = _with_identity(dry_run_model(model, rounds) if dry else model, identity)
     if store is not None and not dry:
         core = StoringModel(core, store)
     # a new one, since nothing can be learned from the answers of a dry run

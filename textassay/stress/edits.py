@@ -240,7 +240,7 @@ def of_sentences(
     return of_text(change)
 
 
-def _restated(text: str, _: EditContext) -> str | None:
+def _restate(text: str, _: EditContext) -> str | None:
     text = text.strip()
     return f"{text} In other words: {text}" if text else None
 
@@ -430,7 +430,7 @@ EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (
         "padded", "length", of_text(lambda text, _: " ".join([text.rstrip(), *NEUTRAL])),
         "110 neutral words more", gain_only=True,
     ),
-    Edit("restated", "length", of_text(_restated), "everything said twice", gain_only=True),
+    Edit("restated", "length", of_text(_restate), "everything said twice", gain_only=True),
     Edit(
         "truncated", "length",
         # a third of two sentences is less than one

@@ -177,10 +177,10 @@ class JoinedSessions:
         rows = []
         for aspect in aspects:
             one = _OneAspect(self, aspect)
-            rows += one.asked_again()
+            rows += one.measure_unedited()
             for edit in edits:
                 expects = expectation(edit, aspect, must_see)
-                rows += [] if expects is None else one.edited(edit, expects)
+                rows += [] if expects is None else one.measure_edit(edit, expects)
         order = list(dict.fromkeys(row.test for row in rows))
         return sorted(rows, key=lambda row: order.index(row.test))
 
@@ -192,11 +192,11 @@ class _OneAspect:
         self._joined, self._name = joined, aspect.label
         self._better = 1 if aspect.higher_is_better else -1
         self._ids = list(joined.sources)
-        self._x, self._r = self._scored(joined.main), self._scored(joined.repeat)
+        self._x, self._r = self._original_scores(joined.main), self._original_scores(joined.repeat)
         self._scale = self._span()
         self._noise = self._noise_floor()
 
-    def asked_again(self) -> list[Measured]:
+    def measure_unedited(self) -> list[Measured]:
         """Return the tests that do not edit the texts."""
         rows = [self._plain(REPEAT, self._x, self._r)]
         choices = [(id_, self._joined.main.orders.get((id_, self._name), {})) for id_ in self._ids]
@@ -208,7 +208,9 @@ class _OneAspect:
             )
             rows.append(self._plain("swap", second, first))
         middle = {id_: self._middle(id_) for id_ in self._x}
-        sessions = {test: self._scored(other) for test, other in self._joined.others.items()}
+        sessions = {
+            test: self._original_scores(other) for test, other in self._joined.others.items()
+        }
         for test, values in sessions.items():
             if test == "label-order" and "letters" in sessions:
                 # against letters in the usual order
@@ -217,7 +219,7 @@ class _OneAspect:
                 rows.append(self._plain(test, middle, values, asked_for=self._x))
         return [row for row in rows if len(row.edited) or row.unscored]
 
-    def edited(self, edit: Edit, expects: Expects) -> list[Measured]:
+    def measure_edit(self, edit: Edit, expects: Expects) -> list[Measured]:
         """Return the scores of one edit; nothing if it changes no text of the data."""
         rows: list[tuple[str, float, float]] = []
         unscored = declined = touched = 0
@@ -243,7 +245,7 @@ class _OneAspect:
         may_rise_only = edit.gain_only or edit.control is not None
         origin = self._x if expects == "unchanged" and not may_rise_only else {}
         return [
-            self._measured(edit.test, expects, rows, unscored, declined, gain_only=edit.gain_only,
+            self._measure(edit.test, expects, rows, unscored, declined, gain_only=edit.gain_only,
                            origin=origin)
         ]  # fmt: skip
 
@@ -289,9 +291,9 @@ class _OneAspect:
         rows = [(id_, base[id_], edited[id_]) for id_ in self._ids if id_ in base and id_ in edited]
         missing = len(self._ids) - len(rows)
         origin = (asked_for or base) if test in self._joined.others else {}
-        return self._measured(test, "unchanged", rows, missing, 0, origin=origin)
+        return self._measure(test, "unchanged", rows, missing, 0, origin=origin)
 
-    def _measured(
+    def _measure(
         self,
         test: str,
         expects: Expects,
@@ -328,7 +330,7 @@ class _OneAspect:
             [abs(y - origin[id_]) - abs(self._r[id_] - self._x[id_]) for id_, _, y in rows], float
         )
 
-    def _scored(self, answered: SessionScores) -> dict[str, float]:
+    def _original_scores(self, answered: SessionScores) -> dict[str, float]:
         """Return the scores of the scored originals."""
         found = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
         return {id_: value for id_, value in found if value is not None}

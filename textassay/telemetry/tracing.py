@@ -23,7 +23,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, Trac
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from textassay.runtime.calls.call import Call, Send, Wrapper
-from textassay.runtime.graph import WATCH, RunObserver
+from textassay.runtime.graph import OBSERVERS, RunObserver
 from textassay.runtime.messages import Example, Failure, Score
 from textassay.runtime.model import AnyResponse, Model, Prompted, Request, Response
 from textassay.runtime.questions import DecisionRequest
@@ -47,12 +47,12 @@ def instrument(
     """
     tracer = trace.get_tracer("textassay", __version__, tracer_provider)
     logger = get_logger("textassay", __version__, logger_provider)
-    WATCH.observer = Tracing(tracer, logger, texts=texts)
+    OBSERVERS.current = Tracing(tracer, logger, texts=texts)
 
 
 def uninstrument() -> None:
     """Stop tracing."""
-    WATCH.observer = None
+    OBSERVERS.current = None
 
 
 class Tracing:
@@ -85,10 +85,10 @@ class Tracing:
             value = await agent(**arguments)
             # an agent returns failures as values, so no exception marks the span
             if isinstance(value, Failure):
-                _failed(span, value.type)
+                _set_error(span, value.type)
             return value
         except BaseException as error:
-            _failed(span, type(error).__name__)
+            _set_error(span, type(error).__name__)
             raise
         finally:
             context.detach(token)
@@ -138,8 +138,8 @@ class TracedRun:
                 event_name="gen_ai.evaluation.result",
                 # in the trace of the application that wrote the text, if the data name it:
                 # readers look for a score there
-                context=_judged_in(example) or self._context,
-                attributes=_known(attributes),
+                context=_parent_context(example) or self._context,
+                attributes=_without_none(attributes),
             )
         )
 
@@ -147,7 +147,7 @@ class TracedRun:
         """Close the span."""
         self._span.set_attribute("textassay.scores", self._scores)
         if error:
-            _failed(self._span, type(error).__name__)
+            _set_error(self._span, type(error).__name__)
         self._span.end()
 
 
@@ -184,7 +184,7 @@ class TracedModel(Wrapper):
                 _record_response(span, response, texts=tracing.texts)
             return response
         except BaseException as error:
-            _failed(span, type(error).__name__)
+            _set_error(span, type(error).__name__)
             raise
         finally:
             context.detach(token)
@@ -199,10 +199,10 @@ def _request_attributes(request: Request) -> dict[str, Any]:
         "gen_ai.request.max_tokens": request.max_tokens,
         "gen_ai.request.seed": request.seed,
     }
-    return _known(attributes)
+    return _without_none(attributes)
 
 
-def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
@@ -227,7 +227,7 @@ def _record_response(span: Span, response: Any, *, texts: bool) -> None:
                 for sample in response.samples
             ]
             attributes["gen_ai.output.messages"] = json.dumps(messages)
-    span.set_attributes(_known(attributes))
+    span.set_attributes(_without_none(attributes))
 
 
 def _input(request: Prompted | DecisionRequest) -> str:
@@ -241,7 +241,7 @@ def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def _judged_in(example: Example) -> context.Context | None:
+def _parent_context(example: Example) -> context.Context | None:
     """Return the context of the span that made the text, from `traceparent` of the example."""
     parent = example.meta.get("traceparent")
     if not isinstance(parent, str):
@@ -250,6 +250,6 @@ def _judged_in(example: Example) -> context.Context | None:
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
-def _failed(span: Span, kind: str) -> None:
+def _set_error(span: Span, kind: str) -> None:
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))

@@ -224,7 +224,7 @@ class SacreBleu(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against the references."""
         if self.needs_spaces and is_unspaced(example.output):
-            return _unspaced(self.name, "bleu?tokenize=char and chrf do without")
+            return _script_abstention(self.name, "bleu?tokenize=char and chrf do without")
         metric = _sacrebleu(self.metric, **self.options)
         output, *targets = (normalize("NFC", one) for one in (example.output, *references(example)))
         return Measurement(value=metric.sentence_score(output, targets).score)
@@ -339,7 +339,7 @@ def is_unspaced(text: str) -> bool:
     return found > 0 and 2 * found > len(re.findall(r"[^\W\d_]", text))
 
 
-def _unspaced(name: str, instead: str) -> Abstention:
+def _script_abstention(name: str, instead: str) -> Abstention:
     why = f"{name} finds words by the spaces between them, which the output's script does without"
     return Abstention(type="UnsupportedScript", message=f"{why}; {instead}")
 
@@ -384,7 +384,7 @@ class Meteor(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against every reference and keep the best."""
         if is_unspaced(example.output):
-            return _unspaced(self.name, "chrf does without")
+            return _script_abstention(self.name, "chrf does without")
         meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
         # Treebank rules only: `word_tokenize` needs NLTK's Punkt data as well
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()

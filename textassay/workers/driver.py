@@ -257,7 +257,7 @@ class Driver:
         if is_short and not any(
             w.report.is_settling or self._budget.matters(w.unspent) for w in self._workers
         ):
-            self._fail(self._budget.reached(self.spent, needed))
+            self._fail(self._budget.budget_error(self.spent, needed))
         grant = 0.0
         if needed or (not worker.granted and examples):
             grant = self._budget.grant(needed, count)

@@ -160,7 +160,7 @@ class SharedBudget:
         """Return whether a worker needs more than is left."""
         return self.matters(needed - self._left)
 
-    def reached(self, spent: float, needed: float) -> BudgetReached:
+    def budget_error(self, spent: float, needed: float) -> BudgetReached:
         """Return the error for a spent budget, with the expenses of all workers."""
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${spent:.4f} is spent by all workers"

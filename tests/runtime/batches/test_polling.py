@@ -101,7 +101,7 @@ def test_an_address_that_never_answered_is_given_up_sooner(
     async def fail() -> None:
         waits = polling()
         if has_answered:
-            waits.answered()
+            waits.note_answer()
         began = loop_time()
         waits.outage(error, began)
         await asyncio.sleep(longest)
@@ -110,7 +110,7 @@ def test_an_address_that_never_answered_is_given_up_sooner(
         gives_up = type(error) is PathNotFound and not has_answered
         with pytest.raises(ModelNotFound if gives_up else type(error)):
             waits.outage(error, loop_time())
-        waits.answered()
+        waits.note_answer()
         waits.outage(error, loop_time())  # another one begins
 
     run_virtual(fail())
@@ -123,7 +123,7 @@ def test_a_look_that_fails_after_a_long_pause_is_repeated_soon() -> None:
         waits = polling(PollPolicy(interval=3600.0, outage=300.0))
         for _ in range(30):
             await asyncio.sleep(waits.look_again())
-            waits.answered()
+            waits.note_answer()
         assert waits.look_again() == 3600.0
         await asyncio.sleep(3600.0)
         assert waits.outage(ServerFailed("503"), loop_time()) == GROWING[0]
@@ -137,14 +137,14 @@ def test_an_outage_is_reported_once_for_all_batches_and_so_is_its_end(
     async def fail() -> None:
         provider = Availability("direct/m")
         batches = [Polling(PollPolicy(), provider) for _ in range(3)]
-        batches[0].answered()
+        batches[0].note_answer()
         for each in batches:
             each.outage(ServerFailed("503"), loop_time())
         assert caplog.messages == [
             "the batch API of direct/m fails with ServerFailed; it is tried again for 300 s"
         ]
         for each in batches:
-            each.answered()
+            each.note_answer()
         assert caplog.messages[1:] == ["the batch API of direct/m answers again"]
 
     run_virtual(fail())

@@ -209,7 +209,7 @@ def view(
     """
     from textassay.report.server import Viewer
 
-    def started(address: str) -> None:
+    def print_address(address: str) -> None:
         typer.echo(address)
         if not is_loopback(host):
             warn(
@@ -224,7 +224,7 @@ def view(
         # run's
         with suppress(asyncio.CancelledError):
             async with viewer.serving(port) as address:
-                started(address)
+                print_address(address)
                 await asyncio.Event().wait()
 
     if hasattr(os, "nice"):

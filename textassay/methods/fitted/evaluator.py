@@ -202,7 +202,7 @@ def _scores_of(source: ScoreSource, level_features: bool) -> Recorded:
     reader = labels if isinstance(labels, LabelReader) else LabelReader(labels, any_word=True)
     scores = read_scores(source, reader, level_features=level_features)
     for name in list(scores):
-        if not (labels := reader.unordered("metrics", name)):
+        if not (labels := reader.unordered_labels("metrics", name)):
             continue
         for column in level_feature_names(name):
             scores.pop(column, None)

@@ -235,7 +235,7 @@ class DecisionModel:
 
 
 class _DecisionClient(HttpClient):
-    def refused(
+    def status_error(
         self,
         status: int,
         headers: Mapping[str, str],
@@ -243,7 +243,7 @@ class _DecisionClient(HttpClient):
         sent: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
         """Return the error that an unsuccessful answer reports."""
-        error = super().refused(status, headers, body, sent)
+        error = super().status_error(status, headers, body, sent)
         # TypeSafe sends this code without any message
         is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in body)
         if is_long and type(error) is RequestRefused:
@@ -394,14 +394,14 @@ def _read(question: Question, answer: Any, unasked: int) -> Json:
         return vars(invalid_answer("MalformedProbabilities", f"the answer is {str(answer)[:40]!a}"))
     if answer.get("type") == "refusal":
         return vars(refused_answer("the model refuses to answer this question"))
-    fields = answer_fields(question, _sent(answer))
+    fields = answer_fields(question, _read_sent(answer))
     if unasked:
         note = {"text": f"{unasked} answers to questions that were not asked were sent as well"}
         fields["notes"] = (*fields.get("notes", ()), note)
     return fields
 
 
-def _sent(answer: Json) -> SentAnswer:
+def _read_sent(answer: Json) -> SentAnswer:
     get = answer.get
     kind, shares = get("type"), get("probabilities")
     kind = _KINDS.get(str(kind), kind)

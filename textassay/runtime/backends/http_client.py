@@ -117,7 +117,7 @@ class HttpClient:
             del body  # takes eight times its length, see `send`
             answer = await answering
         except (aiohttp.ClientError, OSError) as error:
-            raise self.failed(error) from error
+            raise self.network_error(error) from error
         return self.parse(*answer, sent)
 
     async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -139,10 +139,10 @@ class HttpClient:
     ) -> Any:
         """Return the JSON value of an answer."""
         if not 200 <= status < 300:
-            raise self.refused(status, headers, body, sent)
+            raise self.status_error(status, headers, body, sent)
         return http_errors.parse_json(body, self.server)
 
-    def refused(
+    def status_error(
         self,
         status: int,
         headers: Mapping[str, str],
@@ -152,7 +152,7 @@ class HttpClient:
         """Return the error that an unsuccessful answer reports."""
         return http_errors.from_status(status, headers, body, self.server, sent)
 
-    def failed(self, error: BaseException) -> ModelError:
+    def network_error(self, error: BaseException) -> ModelError:
         """Return our error for an error of the network."""
         return http_errors.from_exception(error, self.server)
 

@@ -318,7 +318,7 @@ def _refusal_in(message: Mapping[str, Any]) -> Any:
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
     refusals = [_refusal_in(choice.get("message") or {}) for choice in choices]
     if any(refusals):
-        return declined(next(filter(None, refusals)))
+        return declined_error(next(filter(None, refusals)))
     if any(finish_of(c.get("finish_reason")) == "filtered" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
@@ -326,7 +326,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
     )
 
 
-def declined(refusal: object) -> ContentRefused:
+def declined_error(refusal: object) -> ContentRefused:
     """Return the error of a model that answers with a refusal."""
     return ContentRefused(f"the model declined to answer: {' '.join(str(refusal).split())[:200]!a}")
 

@@ -112,8 +112,8 @@ class RecordedModel(PostingModel):
             capabilities[name],
             answers,
             sampling=Sampling.of(settings),
-            recorded=tuple(_recorded_sampling(folder, manifest).values()),
-            made=_made_by(manifest),
+            recorded=tuple(_read_sampling(folder, manifest).values()),
+            made=_describe_method(manifest),
         )
 
     def new_adaptation(self) -> Adaptation:
@@ -193,7 +193,7 @@ def with_recorded_sampling(name: str, settings: Settings, role: str = "") -> Set
     Raises:
         RunFolderError: The manifest of that run is damaged.
     """
-    recorded = _recorded_by_role(name)
+    recorded = _sampling_by_role(name)
     if not recorded:
         return settings
     # a role that the run did not have gets the settings of the general model
@@ -203,19 +203,19 @@ def with_recorded_sampling(name: str, settings: Settings, role: str = "") -> Set
 
 def roles_of_replay(name: str) -> list[str]:
     """Return the roles whose settings differ from the general ones in the run of a replay."""
-    recorded = _recorded_by_role(name)
+    recorded = _sampling_by_role(name)
     general = recorded.get("", Sampling())
     return [role for role, sampling in recorded.items() if sampling != general]
 
 
-def _recorded_by_role(name: str) -> dict[str, Sampling]:
+def _sampling_by_role(name: str) -> dict[str, Sampling]:
     prefix, _, folder = name.partition("/")
     if prefix != "replay" or not folder:
         return {}
-    return _recorded_sampling(Path(folder), read_manifest(Path(folder)))
+    return _read_sampling(Path(folder), read_manifest(Path(folder)))
 
 
-def _recorded_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Sampling]:
+def _read_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Sampling]:
     """Return the sampling settings of a run by role."""
     try:
         return {
@@ -228,7 +228,7 @@ def _recorded_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, S
         ) from error
 
 
-def _made_by(manifest: Mapping[str, Any]) -> str:
+def _describe_method(manifest: Mapping[str, Any]) -> str:
     """Return method and options of a run in words."""
     spec = manifest.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(options := spec.get("options"), Mapping):

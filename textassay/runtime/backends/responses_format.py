@@ -13,7 +13,7 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
-    declined,
+    declined_error,
     finish_of,
     merge_bodies,
     prefix_fields,
@@ -112,7 +112,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         if not text:
             refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
             if refusals:
-                raise declined(refusals[0])
+                raise declined_error(refusals[0])
             if finish == "filtered":
                 raise ContentRefused("the provider's content filter left no text")
         answer = read_answer(text, thought, finish, request, usage)

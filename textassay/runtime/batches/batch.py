@@ -366,7 +366,7 @@ class Batch:
                 self._may_be_started = True  # despite the error
                 return self._polling.outage(error, began)
             pause = await self._wait_for_capacity(error, running)
-        self._polling.answered()
+        self._polling.note_answer()
         return pause
 
     async def _prepare(self, lines: Sequence[bytes]) -> None:
@@ -635,14 +635,14 @@ class Availability:
     has_answered: bool = False
     is_failing: bool = False
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that the provider has answered a call; log the end of an outage."""
         self.has_answered = True
         if self.is_failing:
             self.is_failing = False
             _log.warning("the batch API of %s answers again", self.name)
 
-    def failed(self, error: TransientError, seconds: float) -> None:
+    def note_failure(self, error: TransientError, seconds: float) -> None:
         """Log a warning, once per outage, that the provider is asked again for some seconds."""
         if not self.is_failing:
             self.is_failing = True
@@ -674,10 +674,10 @@ class Polling:
         self._policy, self._provider = policy, provider
         self._waits: defaultdict[str, _Wait] = defaultdict(_Wait)
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Record an answer, even a refusal, which ends an outage."""
         self._waits.pop("outage", None)
-        self._provider.answered()
+        self._provider.note_answer()
 
     def look_again(self) -> float:
         """Wait for the batch to end."""
@@ -692,7 +692,7 @@ class Polling:
             if isinstance(error, PathNotFound) and not has_answered:
                 raise ModelNotFound(str(error)) from error
             raise error
-        self._provider.failed(error, longest)
+        self._provider.note_failure(error, longest)
         return self._pause("outage")
 
     def no_capacity(self, error: RateLimited, *, is_other_running: bool) -> float:

@@ -257,7 +257,7 @@ class BatchHttp(HttpClient):
                 ) as answer:
                     raw = await self.read(answer.headers, answer.content)
             except (aiohttp.ClientError, OSError) as error:
-                raise self.failed(error) from error
+                raise self.network_error(error) from error
         return self.parse(answer.status, answer.headers, raw)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
@@ -269,7 +269,7 @@ class BatchHttp(HttpClient):
                     raise ResultsGone(f"{self.base} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
                     raw = await self.read(answer.headers, answer.content)
-                    raise self.refused(answer.status, answer.headers, raw)
+                    raise self.status_error(answer.status, answer.headers, raw)
                 async for piece in answer.content.iter_any():
                     # The network cuts pieces anywhere, even within a line.
                     *whole, rest = (rest + piece).split(b"\n")
@@ -282,7 +282,7 @@ class BatchHttp(HttpClient):
                             f"{self.base} sent a line of more than {self._endpoint.max_bytes} bytes"
                         )
         except (aiohttp.ClientError, OSError) as error:
-            raise self.failed(error) from error
+            raise self.network_error(error) from error
         if rest.strip():
             yield self._line(rest)
 
@@ -317,7 +317,7 @@ class BatchHttp(HttpClient):
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 reports."""
-        return self.refused(status, {}, orjson.dumps(body))
+        return self.status_error(status, {}, orjson.dumps(body))
 
     @staticmethod
     def _line(line: bytes) -> Any:

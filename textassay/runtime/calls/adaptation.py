@@ -321,7 +321,7 @@ class AdaptingModel(Wrapper, Memory):
             return await ask(call)
         if not self._is_restored:
             await self.restore()
-        adaptation, attempts = self.adaptation, _Attempts(self, call, ask)
+        adaptation, attempts = self.adaptation, _AdaptedCall(self, call, ask)
         try:
             while True:
                 sent, answer = attempts.next(), None
@@ -371,7 +371,7 @@ class AdaptingModel(Wrapper, Memory):
         self.adaptation.learn(most={**self.adaptation.learned.most, name: limit})
 
 
-class _Attempts:
+class _AdaptedCall:
     """The attempts at one request; each one uses the knowledge from earlier ones."""
 
     MAX_REPAIRS: Final = 5
@@ -389,7 +389,7 @@ class _Attempts:
 
     def __init__(self, model: AdaptingModel, call: Call, ask: Send) -> None:
         self._model, self._adaptation, self._ask = model, model.adaptation, ask
-        self._call = self._adaptation.sampling.put_into(call)
+        self._call = self._adaptation.sampling.apply_to(call)
 
     def next(self) -> Call:
         """Return the request to send next."""

@@ -381,7 +381,7 @@ class DecidingModel(Wrapper):
             if len(questions) == 1:
                 raise
             refused = error
-        if (place := _refused_place(refused, len(questions))) is not None:
+        if (place := _find_refused(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             others = (*questions[:place], *questions[place + 1 :])
             rest = await self._package(request.about(others))
@@ -420,9 +420,9 @@ class DecidingModel(Wrapper):
     def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
         """Learn the limit that the server names; return whether a question has too many options."""
         # a limit of characters or tokens does not limit the number of options
-        if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quoted(error)):
+        if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quote_server(error)):
             return False
-        place = _refused_place(error, len(questions))
+        place = _find_refused(error, len(questions))
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
             names = "levels|criteria" if what == "levels" else "options|choices|criteria"
@@ -436,7 +436,7 @@ class DecidingModel(Wrapper):
     async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
         worded = WordedRequest(request)
         first, *rest = worded.wordings
-        known = await self.reading.first(lambda: self._scored(first))
+        known = await self.reading.first(lambda: self._score_choices(first))
         if known is None and request.joint:
             return await self._by_object(worded)
         responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
@@ -450,14 +450,14 @@ class DecidingModel(Wrapper):
             CapabilityError: The model sends no probabilities, and `may_sample` is false.
         """
         if not may_sample:
-            return await self._scored(wording)
-        response = await self.reading.first(lambda: self._scored(wording))
+            return await self._score_choices(wording)
+        response = await self.reading.first(lambda: self._score_choices(wording))
         if response is not None:
             return response
         n = await self._count_samples(wording)
         prompt, sampling = self._prompt_of(wording), wording.sampling
         request = Request(**prompt, **sampling, n=n, max_tokens=MAX_TOKENS)
-        written = await self._written(request, wording.posting)
+        written = await self._write(request, wording.posting)
         way = Way(how="sampled", samples=n, words=wording.digest)
         return _response([wording.read_samples(written.samples)], written, way)
 
@@ -466,7 +466,7 @@ class DecidingModel(Wrapper):
         """Whether answers in words are read by probabilities or by samples."""
         return self._found.reading
 
-    async def _scored(self, wording: QuestionWording) -> DecisionResponse:
+    async def _score_choices(self, wording: QuestionWording) -> DecisionResponse:
         scoring(self.wrapped, "choices")
         forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
         while True:
@@ -490,7 +490,7 @@ class DecidingModel(Wrapper):
     async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
         return await self._ask(_call(request, posting))
 
-    async def _written(self, request: Request, posting: Posting) -> Response:
+    async def _write(self, request: Request, posting: Posting) -> Response:
         call = _call(request, posting)
         return await fill_up(cast(Response, await self._ask(call)), self._ask, call)
 
@@ -554,7 +554,7 @@ def _response(
     )
 
 
-def _quoted(error: RequestRefused) -> str:
+def _quote_server(error: RequestRefused) -> str:
     """Return the server's own words."""
     quoted = re.search("(?s)“(.*)”", str(error))
     return quoted[1] if quoted else ""
@@ -565,7 +565,7 @@ def _allowed_number(names: str, error: RequestRefused, sent: int, default: int =
 
     `default` stands in for a number that follows no word for a largest number.
     """
-    quoted = _quoted(error)
+    quoted = _quote_server(error)
     limit = r"(?i)\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
     if not re.search(rf"(?i)\b(?:{names})\b", quoted) or not re.search(limit, quoted):
         return 0
@@ -574,9 +574,9 @@ def _allowed_number(names: str, error: RequestRefused, sent: int, default: int =
     return max((n for n in map(int, allowed) if 0 < n < sent), default=default)
 
 
-def _refused_place(error: RequestRefused, count: int) -> int | None:
+def _find_refused(error: RequestRefused, count: int) -> int | None:
     """Return the index of the question that a refusal names; `None` if it names none."""
     # Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
-    named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quoted(error))
+    named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quote_server(error))
     place = -1 if named is None else int(named[2]) - bool(named[1])
     return place if 0 <= place < count else None

@@ -72,7 +72,7 @@ class AdaptiveConcurrency:
         """Calls that may be in flight now."""
         return min(self.cap, int(self._exact))
 
-    def answered(self, sent: float, now: float) -> None:
+    def note_answer(self, sent: float, now: float) -> None:
         """Learn from the answer to a call that was sent at the time `sent`."""
         self._slowest = now - sent if not self._answers else max(self._slowest, now - sent)
         self._answers += 1
@@ -85,13 +85,13 @@ class AdaptiveConcurrency:
             self._is_first = False
             self._grow(1)
 
-    def rejected(self, sent: float, now: float) -> None:
+    def note_rejection(self, sent: float, now: float) -> None:
         """Learn that the server turned away a call because of load."""
         self._judge_cuts(rejections=1)
         if self._cuts_help:
             self._cut(sent, now, self.CUT)
 
-    def timed_out(self, sent: float, now: float) -> None:
+    def note_timeout(self, sent: float, now: float) -> None:
         """Learn from a timeout; if answers come in time, load is not its reason."""
         if max(self._slowest, self._slowest_before) > self.IN_TIME * self._timeout:
             self._cut(sent, now, self.TIMEOUT_CUT)
@@ -352,7 +352,7 @@ class Limiter:
         """Tokens per minute; infinite without a limit."""
         self.concurrency = int(concurrency)
         self._undivided = (self.rpm, self.tpm, self.concurrency)
-        self._request_pace, self._token_pace = Pace(_whole(self.rpm)), Pace(self.tpm)
+        self._request_pace, self._token_pace = Pace(_whole_requests(self.rpm)), Pace(self.tpm)
         self._window = Window()
         self._tokens_used = self._tokens_reserved = 0.0
         self._calls_limit = AdaptiveConcurrency(
@@ -378,7 +378,7 @@ class Limiter:
             )
         self.concurrency = calls
         self.rpm, self.tpm = rpm / parts, tpm / parts
-        self._request_pace.set_rate(_whole(self.rpm))
+        self._request_pace.set_rate(_whole_requests(self.rpm))
         self._token_pace.set_rate(self.tpm)
         self._calls_limit.cap = calls
         if self._waiting:
@@ -394,14 +394,14 @@ class Limiter:
         self._paused_until = max(self._paused_until, self._loop.time() + seconds)
         self._wake()
 
-    def rejected(self, permit: Permit) -> None:
+    def note_rejection(self, permit: Permit) -> None:
         """Learn that the server rejected a request because of load (429, 503)."""
         self._rejected += 1
-        self._calls_limit.rejected(permit.sent, asyncio.get_running_loop().time())
+        self._calls_limit.note_rejection(permit.sent, asyncio.get_running_loop().time())
 
-    def timed_out(self, permit: Permit) -> None:
+    def note_timeout(self, permit: Permit) -> None:
         """Learn that a request timed out."""
-        self._calls_limit.timed_out(permit.sent, asyncio.get_running_loop().time())
+        self._calls_limit.note_timeout(permit.sent, asyncio.get_running_loop().time())
 
     @property
     def limit(self) -> int:
@@ -508,7 +508,7 @@ class Limiter:
             now = asyncio.get_running_loop().time()
             self._answered += 1
             self._answer_seconds += now - permit.sent
-            self._calls_limit.answered(permit.sent, now)
+            self._calls_limit.note_answer(permit.sent, now)
         if self._waiting:
             self._wake()
 
@@ -562,7 +562,7 @@ class Limiter:
         self._wake()
 
 
-def _whole(rpm: float) -> float:
+def _whole_requests(rpm: float) -> float:
     """Return the limit for an even pace: a minute has a whole number of requests."""
     return max(rpm // 1, min(rpm, 1.0)) if rpm < math.inf else rpm
 
@@ -597,7 +597,7 @@ class LimitedModel(Wrapper):
                 self._back_off(error, grant)
                 raise
             except TimedOut:
-                self.limiter.timed_out(grant)
+                self.limiter.note_timeout(grant)
                 raise
             used = answer.usage.prompt_tokens + answer.usage.completion_tokens
             # 0 means that the server reports none; settling with it would lift the limit
@@ -609,7 +609,7 @@ class LimitedModel(Wrapper):
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
         if isinstance(error, RateLimited) or error.status in (503, 529):  # overloaded
-            self.limiter.rejected(grant)
+            self.limiter.note_rejection(grant)
         # all callers share the server's quota, so all of them wait
         if error.retry_after is not None:
             self.limiter.pause(min(max(0.0, error.retry_after), MAX_PAUSE))

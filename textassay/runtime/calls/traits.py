@@ -85,7 +85,7 @@ class Sampling(Message):
             facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
         return facts
 
-    def put_into(self, call: Call) -> Call:
+    def apply_to(self, call: Call) -> Call:
         """Return the call as the user wants it."""
         own, request = self.fields, call.request
         if not own or not isinstance(request, Request | ChoicesRequest):
@@ -291,12 +291,12 @@ def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
     update: dict[str, Any] = {}
     for name in traits.unsent:
         if name in request.extra:
-            raise _refused_setting(traits, name, request.extra[name])
+            raise _setting_error(traits, name, request.extra[name])
         if not carries(call, name):
             continue
         if name in OPTIONAL:
             if name in call.posting.required:
-                raise _refused_setting(traits, name, getattr(request, name))
+                raise _setting_error(traits, name, getattr(request, name))
             update[name] = OPTIONAL[name]
         elif name in LOGPROBS:
             raise CapabilityError(
@@ -313,7 +313,7 @@ def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
     return update
 
 
-def _refused_setting(traits: ModelTraits, name: str, value: object) -> CapabilityError:
+def _setting_error(traits: ModelTraits, name: str, value: object) -> CapabilityError:
     return CapabilityError(
         f"model {traits.name!r} refuses {name}={json.dumps(value)}; leave it out"
     )
@@ -454,7 +454,7 @@ def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits:
     if name in traits.unsent or not carries(call, name):
         return traits
     if name in OPTIONAL and name in call.posting.required:
-        raise _refused_setting(traits, name, getattr(call.request, name))
+        raise _setting_error(traits, name, getattr(call.request, name))
     if name != "system":
         _log.info("%s takes no %s", traits.name, name)
     return traits.learn(unsent=(*traits.unsent, name))

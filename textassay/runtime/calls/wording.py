@@ -81,7 +81,7 @@ class QuestionWording(NamedTuple):
         weights = [0.0 if one is None else math.exp(one - top) for one in logprobs]
         total = math.fsum(weights)
         shares = {n: weight / total for n, weight in zip(names, weights, strict=True)}
-        return self._answered(shares, mass=mass, unreported=unreported)
+        return self._make_answer(shares, mass=mass, unreported=unreported)
 
     def read_samples(self, samples: Sequence[Sample]) -> QuestionAnswer:
         """Return the options' shares of written answers."""
@@ -112,9 +112,9 @@ class QuestionWording(NamedTuple):
             )
         names = self.question.names
         shares = {name: given.count(at) / len(given) for at, name in enumerate(names)}
-        return self._answered(shares, usable=len(given), notes=thought_note(samples))
+        return self._make_answer(shares, usable=len(given), notes=thought_note(samples))
 
-    def _answered(self, shares: dict[str, float], **more: Any) -> QuestionAnswer:
+    def _make_answer(self, shares: dict[str, float], **more: Any) -> QuestionAnswer:
         score = None
         if self.question.kind == "rating":
             score = math.fsum(level * share for level, share in enumerate(shares.values()))
@@ -136,7 +136,7 @@ class WordedRequest:
 
     def _word(self, question: Question) -> QuestionWording:
         labels = _labels(question)
-        rest = f"{_shown(question, labels)}\n\n{READ_WORDS.format(labels=join_or(labels))}"
+        rest = f"{_render(question, labels)}\n\n{READ_WORDS.format(labels=join_or(labels))}"
         return QuestionWording(
             question,
             prompts=self._prompts(rest),
@@ -164,7 +164,7 @@ class WordedRequest:
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
         """The prompt of all questions, as `QuestionWording.prompts`."""
         every = [
-            f"{name}: {_shown(one.question, tuple(one.forms))}\nThe answer is {join_or(one.forms)}."
+            f"{name}: {_render(one.question, tuple(one.forms))}\nThe answer is {join_or(one.forms)}."
             for name, one in self._named.items()
         ]
         return self._prompts("\n\n".join([*every, JSON_WORDS]))
@@ -214,7 +214,7 @@ def join_or(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(others)} {last} {end}" if others else end
 
 
-def _shown(question: Question, labels: Sequence[str]) -> str:
+def _render(question: Question, labels: Sequence[str]) -> str:
     """Return a question with the option and meaning of each label."""
     lines = [question.text]
     for label, option in zip(labels, question.options, strict=True):

@@ -87,7 +87,7 @@ class ByRater(RowSource):
         raters: dict[str, None] = {}
         fixed: Collection[str] = ()
         for number, row in self._table.rows():
-            id_, rater = self._named(row, number)
+            id_, rater = self._read_id_and_rater(row, number)
             texts, rated = self._split(row, number)
             if not firsts:
                 try:
@@ -131,7 +131,7 @@ class ByRater(RowSource):
         """Return the state of the table."""
         return self._table.state()
 
-    def _named(self, row: Any, number: int) -> tuple[str, str]:
+    def _read_id_and_rater(self, row: Any, number: int) -> tuple[str, str]:
         """Return a row's text id and rater; `""` for a missing one."""
         if not isinstance(row, Mapping):
             raise self.error(number, f"is {short_repr(row)}, not an object with fields")

@@ -119,7 +119,7 @@ def cell_from_text(
     if name == "context":
         return _passages_in_cell(key, text)
     if name == "source":
-        listed = listed_objects(text) if text.lstrip()[:2] == "[{" else text
+        listed = list_or_text(text) if text.lstrip()[:2] == "[{" else text
         return listed if looks_like_messages(listed) else text
     if name in ("passages", "messages", "images", "tools", "tools_called", "rubric"):
         return objects_in_cell(text) if text.lstrip()[:1] == "{" else list_in_cell(key, text)
@@ -252,7 +252,7 @@ def texts_in(key: str, text: str, output: Any, *, is_cell: bool) -> Any:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, str) and isinstance(listed_objects(value), list)
+    return isinstance(value, str) and isinstance(list_or_text(value), list)
 
 
 def _passages_in_cell(key: str, text: str) -> Any:
@@ -272,7 +272,7 @@ def _numeral(text: str) -> float:
 def objects_in_cell(text: str) -> Any:
     """Return the object or the list in a cell, or its text."""
     if not text.lstrip().startswith("{"):
-        return listed_objects(text)
+        return list_or_text(text)
     try:
         return _object_in_cell(text)
     except LiteralError:
@@ -286,7 +286,7 @@ def _object_in_cell(text: str) -> Any:
         return parse_literal(text.strip(), _numeral)
 
 
-def listed_objects(text: str) -> Any:
+def list_or_text(text: str) -> Any:
     """Return the list in a text, as JSON or Python writes it, or else the text."""
     try:
         return list_in_cell("", text)

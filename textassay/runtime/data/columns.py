@@ -339,7 +339,7 @@ class FieldReader:
         except ValueError as error:
             raise FieldError(key, str(error)) from None
 
-    def unused(self) -> set[str]:
+    def unused_keys(self) -> set[str]:
         """Return the keys of the field map that have not occurred in a row."""
         return self.fields.keys() - self.seen
 

@@ -420,7 +420,7 @@ class Examples:
                 )
             raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.
-        if unused := self._reader.unused() - self._unused_ratings().keys():
+        if unused := self._reader.unused_keys() - self._unused_ratings().keys():
             raise DataError(
                 f"{self.name}: no row has the field {min(unused)!r} that the field map names"
             )
@@ -439,7 +439,7 @@ class Examples:
         fields = self._reader.fields
         return {
             key: fields[key]
-            for key in sorted(self._reader.unused())
+            for key in sorted(self._reader.unused_keys())
             if fields[key].partition(".")[0] in ("human", "annotators", "metrics")
         }
 

@@ -118,7 +118,7 @@ class JsonLines(TableFile):
             except orjson.JSONDecodeError as error:
                 if not line.strip():
                     continue
-                problem = _why_broken(self._decoded(number, line), error, first=number == 1)
+                problem = _why_broken(self._decode(number, line), error, first=number == 1)
                 raise self.error(number, problem) from None
             yield number, row
 
@@ -230,7 +230,7 @@ class JsonList(TableFile):
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the items of the list."""
-        lines = [self._decoded(number, line) for number, line in self._lines()]
+        lines = [self._decode(number, line) for number, line in self._lines()]
         try:
             items = orjson.loads("".join(lines))
         except orjson.JSONDecodeError as error:
@@ -328,7 +328,7 @@ class Xlsx(TableFile):
             # the first may be pandas' index
             for at, cell in enumerate(cells[1:], start=2):
                 if cell is not None and (at > len(header) or not header[at - 1]):
-                    raise self.unnamed(number, at)
+                    raise self.unnamed_column(number, at)
             # a row may end before its last empty cells
             padded = (*cells, *[None] * (len(header) - len(cells)))
             yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}

@@ -78,15 +78,15 @@ class _Parser:
             if found[0] in _WORDS:
                 return _WORDS[found[0]]
             self.at = found.start()
-        raise self._unexpected()
+        raise self._unexpected_error()
 
-    def _unexpected(self) -> LiteralError:
+    def _unexpected_error(self) -> LiteralError:
         shown = repr(self.text[self.at]) if self.at < len(self.text) else "end"
         return LiteralError(self.at, f"unexpected {shown}")
 
     def _string(self, quoted: str) -> str:
         try:
-            return str(ast.literal_eval(quoted if "\n" not in quoted else _escaped(quoted)))
+            return str(ast.literal_eval(quoted if "\n" not in quoted else _escape(quoted)))
         except (ValueError, SyntaxError):
             raise LiteralError(self.at, "broken escape in a text that ends") from None
 
@@ -135,18 +135,18 @@ class _Parser:
             return values[0]
         if fields and not values:
             return fields
-        raise self._unexpected()
+        raise self._unexpected_error()
 
     def _skip_dtype(self) -> None:
         found = re.compile(r"=\s*(?:[\w.]+(?:\([^)]*\))?|'[^']*')").match(self.text, self.at)
         if not found:
-            raise self._unexpected()
+            raise self._unexpected_error()
         self.at = found.end()
 
     def _after(self, mark: str, depth: int) -> Any:
         self.skip_space()
         if not self.text.startswith(mark, self.at):
-            raise self._unexpected()
+            raise self._unexpected_error()
         self.at += 1
         return self.value(depth + 1)
 
@@ -163,10 +163,10 @@ class _Parser:
             return True
         # 'a''b' may be one text in which a quotation mark was doubled
         if not is_first and not (or_blank and self.at > before):
-            raise self._unexpected()
+            raise self._unexpected_error()
         return False
 
 
-def _escaped(quoted: str) -> str:
+def _escape(quoted: str) -> str:
     """Return a quoted text with its line breaks escaped, so that Python can read it."""
     return quoted.replace("\\\n", "").replace("\r", "\\r").replace("\n", "\\n")

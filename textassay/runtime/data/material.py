@@ -27,7 +27,7 @@ from textassay.runtime.conversation import (
     last_answer,
     passages_text,
 )
-from textassay.runtime.data.cells import KEYED, FieldError, listed_objects
+from textassay.runtime.data.cells import KEYED, FieldError, list_or_text
 from textassay.runtime.images import ENDINGS, ImageReader
 from textassay.runtime.messages import Example, with_material
 
@@ -279,7 +279,7 @@ def how_to_map(key: str) -> str:
 
 
 def _parse_list(value: Any) -> Any:
-    return listed_objects(value) if isinstance(value, str) else value
+    return list_or_text(value) if isinstance(value, str) else value
 
 
 def _join_context(fields: dict[str, Any], value: Any) -> None:

@@ -371,7 +371,7 @@ def _from_test_case(row: ExportRow) -> ExportRow:
         if isinstance(value, str) and value.strip():
             value = value.split("|")
         if isinstance(value, list):
-            found[name] = [_marked(item) for item in value]
+            found[name] = [_split_passage(item) for item in value]
     if found["retrieval_context"] and "context" in found:
         found["expected_context"] = found.pop("context")  # the expected passages
     return found
@@ -388,7 +388,7 @@ def _from_sharegpt(row: ExportRow) -> ExportRow:
     return rest | {"conversations": [{"from": "system", "value": prompt}, *turns]}
 
 
-def _marked(item: Any) -> Any:
+def _split_passage(item: Any) -> Any:
     """Return text and title of a passage, from the form in which DeepEval joins them."""
     mark = r"deepeval_source=(?P<title>.*?),deepeval_context=(?P<text>.*)"
     match = re.fullmatch(mark, item, re.DOTALL) if isinstance(item, str) else None

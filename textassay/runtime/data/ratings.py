@@ -94,7 +94,7 @@ class LabelReader:
                 return words[0], words[1]
         return None
 
-    def unordered(self, field: str, name: str) -> tuple[str, ...]:
+    def unordered_labels(self, field: str, name: str) -> tuple[str, ...]:
         """Return the unordered labels among the values of a name so far; may be empty."""
         if (scale := self.declared.get(name)) is not None:
             return scale.names if scale.is_nominal else ()

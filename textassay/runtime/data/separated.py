@@ -62,7 +62,7 @@ class RowSource(ABC):
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
-    def unnamed(self, number: int, column: int) -> DataError:
+    def unnamed_column(self, number: int, column: int) -> DataError:
         """Return the error about a row that has a cell in a column without a name."""
         problem = f"has a cell in column {column}, which has no name"
         return self.error(number, f"{problem}; name the column, or empty it")
@@ -167,7 +167,7 @@ class TableFile(RowSource):
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
 
-    def _decoded(self, number: int, line: bytes) -> str:
+    def _decode(self, number: int, line: bytes) -> str:
         try:
             return line.decode()
         except UnicodeDecodeError as error:
@@ -373,7 +373,7 @@ class Csv(TableFile):
                 # pandas' index is in a first column without a name
                 for at, (name, cell) in enumerate(zip(header[1:], cells[1:], strict=False), 2):
                     if not name and cell.strip():
-                        raise self.unnamed(start, at)
+                        raise self.unnamed_column(start, at)
             yield start, row
         if short:
             lack = f"{len(short):,} rows lack" if len(short) > 1 else "a row lacks"

@@ -179,7 +179,7 @@ class DatabaseReader:
                 yield "", b"", str(message)
         for key, value, tag in self._rows("SELECT key, value, tag FROM Cache"):
             sound = type(key) is str and type(value) is bytes and tag == checksum(key, value)
-            yield str(key), value, "" if sound else _damaged(key)
+            yield str(key), value, "" if sound else _damage_message(key)
 
     def close(self) -> None:
         """Close the connection."""
@@ -192,7 +192,7 @@ class DatabaseReader:
             some = values[start : start + _VALUES_PER_QUERY]
             for key, value, tag in self._rows(query.format(",".join([mark] * len(some))), some):
                 if type(value) is not bytes or tag != checksum(key, value):
-                    raise unusable(self.file, _damaged(key))
+                    raise unusable(self.file, _damage_message(key))
                 found[key] = value
         return found
 
@@ -205,5 +205,5 @@ class DatabaseReader:
             raise unusable(self.file, error) from error
 
 
-def _damaged(key: object) -> str:
+def _damage_message(key: object) -> str:
     return f"the value of {key} does not match its checksum"

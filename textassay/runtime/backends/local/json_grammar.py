@@ -75,7 +75,7 @@ class JsonGrammar:
         one["id"] = token
         return bool(np.isfinite(self._apply(one)[0]))
 
-    def allowed(self) -> NDArray[np.bool_]:
+    def allowed_tokens(self) -> NDArray[np.bool_]:
         """Return for every token whether it may come next."""
         self._all["logit"] = 0.0
         return np.isfinite(self._apply(self._all))

@@ -31,9 +31,9 @@ from textassay.runtime.backends.local.llamacpp_library import (
     offloads,
 )
 from textassay.runtime.backends.local.model import (
-    AnyResponse,
     LoadedModel,
     LocalModel,
+    LocalResponse,
     ModelTask,
     Rules,
 )
@@ -71,7 +71,7 @@ class LoadedGGUF(LoadedModel):
 
     def run(
         self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
-    ) -> list[AnyResponse | TextassayError]:
+    ) -> list[LocalResponse | TextassayError]:
         """Answer requests: several in shared batches in throughput mode, else the only one."""
         score: Callable[..., None] = self.engine.score
         if self.engine.sequences > 1:
@@ -213,7 +213,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         rules = Rules(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
-        queue = WorkQueue[LoadedGGUF, PromptedRequest, AnyResponse](
+        queue = WorkQueue[LoadedGGUF, PromptedRequest, LocalResponse](
             self._loader,
             # several per sequence, so that one which ends early need not wait for the longest
             PrefixOrder(1 if many == 1 else 4 * many),

@@ -45,7 +45,7 @@ from textassay.runtime.model import (
 if TYPE_CHECKING:
     from textassay.runtime.backends.local.json_grammar import JsonGrammar
 
-AnyResponse = Response | ChoicesResponse | ContinuationResponse
+LocalResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
 
 AnyPrompted = TypeVar("AnyPrompted", bound=Prompted)
@@ -94,7 +94,7 @@ class LoadedModel(ABC):
     @abstractmethod
     def run(
         self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
-    ) -> Sequence[AnyResponse | TextassayError]:
+    ) -> Sequence[LocalResponse | TextassayError]:
         """Answer tasks together."""
 
     @abstractmethod
@@ -146,7 +146,7 @@ class LoadedModel(ABC):
         tasks: Sequence[ModelTask],
         score: Callable[[list[Evaluation]], None],
         write: Callable[[list[Generation]], None],
-    ) -> list[AnyResponse | TextassayError]:
+    ) -> list[LocalResponse | TextassayError]:
         """Evaluate tasks together; return their answers, or the error of one that failed."""
         plans = [task for task in tasks if isinstance(task, ScoringPlan)]
         if plans:
@@ -156,7 +156,7 @@ class LoadedModel(ABC):
             write(generations)
         return [self._answer(task) for task in tasks]
 
-    def _answer(self, task: ModelTask) -> AnyResponse | TextassayError:
+    def _answer(self, task: ModelTask) -> LocalResponse | TextassayError:
         try:
             return task.response(self._rules.name)
         except TextassayError as error:  # such as a token that the model rules out
@@ -255,7 +255,7 @@ class LocalModel(InProcessModel, Generic[Loaded]):
 
     _follows_schemas = True
 
-    def __init__(self, name: str, queue: WorkQueue[Loaded, PromptedRequest, AnyResponse]) -> None:
+    def __init__(self, name: str, queue: WorkQueue[Loaded, PromptedRequest, LocalResponse]) -> None:
         self.name, self._queue = name, queue
         self._engine: Loaded | None = None
         # For a model that is not closed. At exit the queue joins its thread itself.
@@ -320,7 +320,7 @@ class LocalModel(InProcessModel, Generic[Loaded]):
         """Return the log-probability of each token of the continuation."""
         return cast(ContinuationResponse, await self._ask(request))
 
-    async def _ask(self, request: PromptedRequest) -> AnyResponse:
+    async def _ask(self, request: PromptedRequest) -> LocalResponse:
         if request.images:
             raise CapabilityError(f"{self.name!r} runs in this process and takes no images")
         if not self._engine:

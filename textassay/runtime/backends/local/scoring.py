@@ -304,7 +304,7 @@ class Sampler:
         token = self._draw(row)
         if not self._grammar or self._grammar.allows(token):
             return token
-        allowed = self._grammar.allowed()
+        allowed = self._grammar.allowed_tokens()
         if not allowed.any():
             raise MalformedResponse(
                 "the JSON schema leaves no token of the model's vocabulary to continue with"

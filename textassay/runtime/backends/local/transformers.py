@@ -25,9 +25,9 @@ import numpy as np
 
 from textassay.runtime.backends.local.files import folder_digest, locate_folder
 from textassay.runtime.backends.local.model import (
-    AnyResponse,
     LoadedModel,
     LocalModel,
+    LocalResponse,
     ModelTask,
     Rules,
     Truncate,
@@ -337,7 +337,7 @@ class LoadedTransformers(LoadedModel):
 
     def run(
         self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
-    ) -> list[AnyResponse | TextassayError]:
+    ) -> list[LocalResponse | TextassayError]:
         """Evaluate a batch; if memory runs out, its halves."""
         try:
             with self._torch.inference_mode():
@@ -617,7 +617,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
     ) -> None:
         own = TransformersSettings(**settings)
         self._rules, self._n_ctx = Rules(name, truncate), n_ctx
-        queue = WorkQueue[LoadedTransformers, PromptedRequest, AnyResponse](
+        queue = WorkQueue[LoadedTransformers, PromptedRequest, LocalResponse](
             partial(LoadedTransformers, self._rules, spec, own, n_ctx),
             LengthOrder(batch_tokens=own.batch_tokens),
             name=name,

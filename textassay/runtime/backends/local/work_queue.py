@@ -354,10 +354,10 @@ class PrefixOrder(Order):
         places = [place for place in (after, after - 1) if 0 <= place < len(self._waiting)]
         last = np.frombuffer(self._last, np.uint8)
 
-        def shared(place: int) -> int:
+        def shared_bytes(place: int) -> int:
             return common_prefix(last, np.frombuffer(self._waiting[place][0], np.uint8))
 
-        return max(places, key=shared)
+        return max(places, key=shared_bytes)
 
 
 class LengthOrder(Order):
