@@ -24,7 +24,7 @@ from textassay.evaluation.api import open_evaluation
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
 from textassay.runtime.base import Message
-from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.dataset import Examples, PairedExamples
 from textassay.runtime.messages import Example
 
 COMMAND = "python -m benchmarks.method_costs"
@@ -71,7 +71,7 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
 def judged(method: str, task: str, limit: int | None = None) -> list[Example]:
     """Return the (first) bundled examples of a task, in pairs for methods that compare."""
     examples = Examples(data_file(task))
-    return list(islice(Paired(examples) if method == "pairwise" else examples, limit))
+    return list(islice(PairedExamples(examples) if method == "pairwise" else examples, limit))
 
 
 async def cost_of(method: str, task: str, limit: int | None = None) -> MethodCost:

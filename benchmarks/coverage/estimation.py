@@ -25,7 +25,7 @@ from textassay.estimation.alt_test import alt_test
 from textassay.estimation.columns import Columns
 from textassay.estimation.compare_rows import DOUBTFUL_P, FEW_SOURCES
 from textassay.estimation.estimate import MeanSettings, estimate_means
-from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
+from textassay.estimation.maps import MapScales, fit_cells, grid_of, learn_map
 from textassay.estimation.means import (
     Linearized,
     MeanUnit,
@@ -39,7 +39,7 @@ from textassay.estimation.ranking import Comparisons, fit_strengths
 from textassay.table import Estimate
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
-SCALE, YES_NO = Scales((1.0, 5.0), (1.0, 5.0)), Scales((0.0, 1.0), (0.0, 1.0))
+SCALE, YES_NO = MapScales((1.0, 5.0), (1.0, 5.0)), MapScales((0.0, 1.0), (0.0, 1.0))
 SOURCES, TRUTH_SOURCES = 400, 200_000
 DESIGNS = ((10, 3), (10, 8), (20, 5), (30, 1), (40, 5), (60, 1), (200, 1))
 """Rated sources and texts of each: 30 to 200 ratings."""
@@ -61,7 +61,7 @@ def interval(
 
 
 def columns(
-    scores: Floats, ratings: Floats, groups: Codes, scales: Scales, systems: int | None = None
+    scores: Floats, ratings: Floats, groups: Codes, scales: MapScales, systems: int | None = None
 ) -> Columns:
     """Return the table that `estimate` reads from files; `systems` take turns within a source."""
     n = len(scores)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from textassay.estimation import Columns, Scales
+from textassay.estimation import Columns, MapScales
 
 SCALE = (1.0, 5.0)
-SCALES = Scales(SCALE, SCALE)
+SCALES = MapScales(SCALE, SCALE)
 
 
 def columns_of(scores: Any, ratings: Any, groups: Any, **fields: Any) -> Columns:

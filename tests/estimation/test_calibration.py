@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.calibration import FILE, FORMAT, calibrate, load
 from textassay.estimation.maps import (
+    MapScales,
     Ordinal,
-    Scales,
     fit_cells,
     fit_isotonic,
     fit_ordinal,
@@ -39,7 +39,7 @@ def test_isotonic_keeps_the_order_of_all_scores_on_the_raters_scale(x, y, weight
     """So a rank correlation cannot fall."""
     slope = float(weights * (x - np.average(x, weights=weights)) @ y)
     assume(abs(slope) > 1e-6)
-    values = fit_isotonic(x, y, weights, Scales((0, 9), (1, 5))).predict(np.arange(10.0))
+    values = fit_isotonic(x, y, weights, MapScales((0, 9), (1, 5))).predict(np.arange(10.0))
     assert (np.diff(values) * np.sign(slope) > 0).all()
     assert values.min() >= 1
     assert values.max() <= 5
@@ -48,7 +48,7 @@ def test_isotonic_keeps_the_order_of_all_scores_on_the_raters_scale(x, y, weight
 def test_equal_ratings_are_one_block_though_rounding_separates_their_means():
     """With such weights the weighted mean of 3 is 3.0000000000000004."""
     ratings, weights = np.array([1.0, 3, 3, 3, 3, 5]), np.array([1, 1, 1, 1, 1 / 5, 1])
-    fitted = fit_isotonic(np.arange(6.0), ratings, weights, Scales((0, 5), (1, 5)))
+    fitted = fit_isotonic(np.arange(6.0), ratings, weights, MapScales((0, 5), (1, 5)))
     assert len(fitted.scores) == 3
     assert (np.diff(fitted.predict(np.arange(6.0))) > 0.1).all()
 
@@ -56,17 +56,20 @@ def test_equal_ratings_are_one_block_though_rounding_separates_their_means():
 def test_isotonic_by_hand():
     """Scores 2 and 3, in the wrong order, are one block; the mean counts once at each end."""
     scores, ratings = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
-    fitted = fit_isotonic(scores, ratings, np.ones(4), Scales((1, 4), (1, 5)))
+    fitted = fit_isotonic(scores, ratings, np.ones(4), MapScales((1, 4), (1, 5)))
     assert fitted.scores.tolist() == [1, 2.5, 4]
     assert fitted.predict(np.array([1.0, 2, 2.5, 3, 4, 9])) == pytest.approx(
         [1.75, 2.25, 2.5, 2.75, 3.25, 3.25]
     )
     # turned round, for scores of which a lower one is better
-    falling = fit_isotonic(scores, 5 - ratings, np.ones(4), Scales((1, 4), (1, 5)))
+    falling = fit_isotonic(scores, 5 - ratings, np.ones(4), MapScales((1, 4), (1, 5)))
     assert falling.predict(np.array([1.0, 2, 4])) == pytest.approx([3.25, 2.75, 1.75])
     # 2 and 3 are a block of 2.9 with the center 2.75: it goes on with the line's slope, .5, to 3
     block = fit_isotonic(
-        np.array([1.0, 1, 2, 3, 3]), np.array([1.0, 3, 3, 1, 5]), np.ones(5), Scales(None, (1, 3))
+        np.array([1.0, 1, 2, 3, 3]),
+        np.array([1.0, 3, 3, 1, 5]),
+        np.ones(5),
+        MapScales(None, (1, 3)),
     )
     assert block.predict(np.array([1.0, 2, 3])) == pytest.approx([2.2, 2.6, 3.0])
 
@@ -75,14 +78,14 @@ def test_isotonic_by_hand():
     ("rows", "sources", "kind"), [(200, 20, "isotonic"), (40, 10, "linear"), (12, 6, "shift")]
 )
 def test_auto_goes_by_how_much_was_rated(rows, sources, kind):
-    wide = Scales((0.0, 10.0), (1.0, 5.0))  # a shift by this is not the planted slope
+    wide = MapScales((0.0, 10.0), (1.0, 5.0))  # a shift by this is not the planted slope
     assert learn_map(*planted(rows, sources), scales=wide).map.kind == kind
 
 
 def test_auto_takes_a_simpler_map_that_is_clearly_better():
     rng = np.random.default_rng(3)
     x = rng.uniform(0, 10, 64)
-    learned = learn_map(x, 2 + 0.3 * x, np.arange(64), scales=Scales((0.0, 10.0), (1.0, 5.0)))
+    learned = learn_map(x, 2 + 0.3 * x, np.arange(64), scales=MapScales((0.0, 10.0), (1.0, 5.0)))
     assert learned.map.kind == "linear"
 
 
@@ -133,7 +136,7 @@ def test_what_cannot_be_learned_from_is_refused(x, y, groups, words):
 
 def test_a_shift_of_an_unbounded_score_is_refused():
     with pytest.raises(ConfigurationError, match="unbounded"):
-        learn_map(*planted(12, 6), scales=Scales(None, (1.0, 5.0)), method="shift")
+        learn_map(*planted(12, 6), scales=MapScales(None, (1.0, 5.0)), method="shift")
 
 
 def test_intervals_end_on_the_grid_and_few_sources_give_the_whole_scale():

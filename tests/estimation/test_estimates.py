@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from tests.estimation.columns import SCALES, columns_of
-from textassay.estimation import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
+from textassay.estimation import (
+    Columns,
+    Estimates,
+    MapScales,
+    estimate_means,
+    next_rows,
+    plan_labels,
+)
 from textassay.estimation.compare_rows import CompareRow, comparison_table
 from textassay.estimation.means import (
     correct_mean,
@@ -233,7 +240,7 @@ def arena(*names: str) -> Estimates:
     columns = columns_of(
         *(np.concatenate(one) for one in (scores, ratings, groups)), systems=systems, scale=(0, 1)
     )
-    return estimate_means(columns, scales=Scales((0.0, 1.0), (0.0, 1.0)), by_system=True)
+    return estimate_means(columns, scales=MapScales((0.0, 1.0), (0.0, 1.0)), by_system=True)
 
 
 def test_the_unhelpful_policy_of_a_known_sample_is_refused():

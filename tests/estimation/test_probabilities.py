@@ -14,7 +14,7 @@ from textassay.agreement.correlation import spearman
 from textassay.agreement.joined import People
 from textassay.estimation.calibration import calibrate, load
 from textassay.estimation.columns import join_columns, read_judged, scales_of
-from textassay.estimation.maps import Scales
+from textassay.estimation.maps import MapScales
 from textassay.estimation.probabilities import (
     calibration_error,
     fit_temperature,
@@ -49,7 +49,7 @@ def test_a_planted_temperature_is_found(temperature):
 
 
 def test_too_few_ratings_or_ratings_between_levels_leave_probabilities_alone():
-    levels, scales = np.arange(5.0), Scales((0.0, 4.0), (0.0, 4.0))
+    levels, scales = np.arange(5.0), MapScales((0.0, 4.0), (0.0, 4.0))
     shares = np.full((40, 5), 0.2)
     between = level_report(shares, levels, np.full(40, 2.5), np.arange(40), scales, 0)
     few = level_report(shares[:20], levels, np.full(20, 2.0), np.arange(20), scales, 0)

@@ -17,7 +17,7 @@ from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.held_out import experts, held_out, resamples_for, steps
 from textassay.fitting.learn import (
-    Choice,
+    ChosenAggregator,
     Fitter,
     Unseen,
     cross_fit,
@@ -321,7 +321,7 @@ RIVALS = ("linear", "ridge", "tree")
 
 def cross_fitted(
     names: tuple[str, ...], signal: float, seed: int = 0, threads: int = 1
-) -> tuple[Choice, Unseen]:
+) -> tuple[ChosenAggregator, Unseen]:
     """Cross-fit aggregators on 60 rows of 20 sources, four features that follow the ratings."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=60)

@@ -15,7 +15,7 @@ from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import NoRating
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
-from textassay.runtime.data.dataset import Paired
+from textassay.runtime.data.dataset import PairedExamples
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example, Failure
 
@@ -87,7 +87,7 @@ TWO = [
 
 
 def test_a_pair_keeps_all_of_its_input_which_only_one_of_both_may_have():
-    (made,) = Paired(Examples([{**TWO[0], "context": []}, TWO[1]]))
+    (made,) = PairedExamples(Examples([{**TWO[0], "context": []}, TWO[1]]))
     assert made.context == "[passage 1] A passage."
     assert [len(made.passages), len(made.images)] == [1, 1]
     assert "[Image 1]" in str(made.source)
@@ -105,7 +105,7 @@ def test_a_pair_keeps_all_of_its_input_which_only_one_of_both_may_have():
 )
 def test_what_cannot_be_paired_is_refused(other, words):
     with pytest.raises(DataError, match=words):
-        list(Paired(Examples([TWO[0], {**TWO[1], **other}])))
+        list(PairedExamples(Examples([TWO[0], {**TWO[1], **other}])))
 
 
 def test_data_without_a_second_text_are_refused(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planted_judges import ASPECTS, JUDGES, PAIRWISE, World, compared, texts
-from textassay.stress.verdicts import Measured, StressResult, gate, verdicts, wilson
+from textassay.stress.verdicts import MeasuredTest, StressResult, gate, verdicts, wilson
 
 SEEDS, FEW = {"perfect": 200}, 8
 TESTS = (
@@ -86,7 +86,7 @@ def measured(shifts, **fields):
         "expects": "unchanged",
         **fields,
     }
-    return Measured(
+    return MeasuredTest(
         base=base,
         edited=base + np.array(shifts),
         groups=np.arange(len(shifts)),

@@ -19,7 +19,7 @@ from textassay.workers.driver import Cluster, run_with_workers
 from textassay.workers.worker import (
     Instructions,
     Job,
-    Opened,
+    OpenedSession,
     Report,
     Worker,
     WorkerLost,
@@ -43,7 +43,7 @@ class InProcess(Worker):
         arguments = pickle.loads(pickle.dumps(arguments))
         return pickle.loads(pickle.dumps(await getattr(self.worker, method)(*arguments)))
 
-    async def open(self, job: Job) -> Opened | Exception:
+    async def open(self, job: Job) -> OpenedSession | Exception:
         opened = await super().open(job)
         # so that none has judged everything before the others take part
         await self._all_open.wait()

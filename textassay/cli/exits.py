@@ -68,7 +68,7 @@ def _validation_error() -> type[ValidationError]:
     return ValidationError
 
 
-class Stopped(Exception):
+class RunStopped(Exception):
     """A run that began and was stopped by an error, which is the cause."""
 
 
@@ -78,7 +78,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Turn an error or interrupt in the block into `Stopped` if resuming the run can help.
+    """Turn an error or interrupt in the block into `RunStopped` if resuming the run can help.
 
     Before the first request, and if the model lacks an ability, the error is raised unchanged.
     """
@@ -86,14 +86,14 @@ def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None
         yield
     except TextassayError as error:
         if has_begun() and not isinstance(error, CapabilityError):
-            raise Stopped from error
+            raise RunStopped from error
         raise
     except _interruptions() as error:
         if isinstance(error, KeyboardInterrupt) or not has_begun():
             raise
         stop = Interrupted("interrupted")
         stop.add_note(f"finished work is kept; continue with: textassay resume {out}")
-        raise Stopped from stop
+        raise RunStopped from stop
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def exits() -> Iterator[None]:
     except (typer.Exit, OSError):
         raise
     # before all others: it wraps errors that otherwise mean that no model was called
-    except Stopped as stop:
+    except RunStopped as stop:
         _explain("stopped", stop.__cause__ or stop)
         raise typer.Exit(Status.STOPPED) from None
     except _interruptions():

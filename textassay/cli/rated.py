@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli.console import say, warn
 from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
-from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.dataset import Examples, PairedExamples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.errors import ConfigurationError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textassay.agents.prompt_template import Task
     from textassay.agreement.joined import People
     from textassay.estimation.columns import Columns, Judged
-    from textassay.estimation.maps import Scales
+    from textassay.estimation.maps import MapScales
     from textassay.estimation.run_comparison import RunSide
     from textassay.table import Note
 
@@ -229,7 +229,7 @@ class RatedInput:
 
     def comparisons(self, pair: str | None) -> Iterable[Example]:
         """Open the comparisons of the scores: pairs of systems if requested, or in the run."""
-        return Paired(self.examples()) if pair or self._run.pair else self.examples()
+        return PairedExamples(self.examples()) if pair or self._run.pair else self.examples()
 
     def columns(self) -> list[Columns]:
         """Join ratings with the scores."""
@@ -249,7 +249,7 @@ class RatedInput:
         )
         return [table for table in tables if table.score not in left_out]
 
-    def scaled_columns(self) -> list[tuple[Columns, Scales]]:
+    def scaled_columns(self) -> list[tuple[Columns, MapScales]]:
         """Return `columns` with their scales, each of one judge."""
         from textassay.estimation.columns import one_signature
 
@@ -258,7 +258,7 @@ class RatedInput:
             one_signature(table)
         return [(table, self.scales_of(table)) for table in tables]
 
-    def scales_of(self, table: Columns) -> Scales:
+    def scales_of(self, table: Columns) -> MapScales:
         """Return the scales of judge and raters."""
         from textassay.estimation.columns import scales_of
 

@@ -23,7 +23,7 @@ from textassay.estimation.alt_test import (
 )
 from textassay.estimation.calibration import (
     AspectCalibration,
-    Calibrated,
+    CalibratedScores,
     Calibration,
     calibrate,
     load,
@@ -43,7 +43,7 @@ from textassay.estimation.compared_agreement import agreement_difference, label_
 from textassay.estimation.estimate import EstimateRow, Estimates, MeanSettings, estimate_means
 from textassay.estimation.gate_verdict import gate
 from textassay.estimation.label_plan import LabelPlan, first_rows, next_rows, plan_labels
-from textassay.estimation.maps import Scales
+from textassay.estimation.maps import MapScales
 from textassay.estimation.means import (
     Corrected,
     Prevalence,
@@ -66,7 +66,7 @@ __all__ = [
     "AltTest",
     "AnnotatorTest",
     "AspectCalibration",
-    "Calibrated",
+    "CalibratedScores",
     "Calibration",
     "Changes",
     "Columns",
@@ -77,6 +77,7 @@ __all__ = [
     "Estimates",
     "Judged",
     "LabelPlan",
+    "MapScales",
     "MeanSettings",
     "PairedDifference",
     "People",
@@ -86,7 +87,6 @@ __all__ = [
     "Ranking",
     "RunComparison",
     "RunSide",
-    "Scales",
     "ScoreChange",
     "SystemDifference",
     "agreement_difference",

@@ -35,7 +35,7 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import effective_number
 from textassay.agreement.raters import RaterAgreement, rater_agreement, rating_table
 from textassay.estimation.columns import Columns
-from textassay.estimation.maps import Scales, grid_of, learn_map
+from textassay.estimation.maps import MapScales, grid_of, learn_map
 from textassay.estimation.means import Linearized, weighted_mean
 from textassay.learning.splits import folds
 from textassay.runtime.errors import DataError, UnknownName
@@ -73,7 +73,7 @@ class RaterTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JudgeResult:
     """Result of one judge against all raters."""
 
     omega: float
@@ -107,7 +107,7 @@ class AltTest:
     """Number of tested raters."""
     groups: int | None = field(metadata=column("sources", "count", name="sources"))
     """Number of sources among the items; `None` if rows were treated as independent."""
-    judge: Standing = field(
+    judge: JudgeResult = field(
         metadata=column("omega", "number", 2, name="omega", cell="judge.omega")
         | column("rho", "number", 2, name="rho", cell="judge.rho")
         | column("passes", name="passes", cell=lambda test: _yes(test.judge.passes))
@@ -117,12 +117,12 @@ class AltTest:
         metadata=column("constant", "number", name="constant", cell="constant_in_words")
     )
     """The constant that was the best one most often, one per stratum."""
-    constant: Standing = field(
+    constant: JudgeResult = field(
         metadata=column("its omega", "number", 2, name="constant_omega", cell="constant.omega")
         | column("its rho", "number", 2, name="constant_rho", cell="constant.rho")
     )
     """The result of the best constant."""
-    others: Mapping[str, Standing] = field(
+    others: Mapping[str, JudgeResult] = field(
         metadata=column("words' rho", "number", 2, name="words_rho", cell="words_rho")
     )
     """The results of further measures by name."""
@@ -273,7 +273,7 @@ class _Trial:
         self._rows = {r: np.flatnonzero(given[:, r] & (others[:, r] > 0)) for r in self.tested}
         self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
 
-    def standing(self, scores: Floats) -> Standing:
+    def standing(self, scores: Floats) -> JudgeResult:
         """Test scores without gaps against every rater."""
         from scipy.stats import false_discovery_control  # takes a second to import
 
@@ -298,7 +298,7 @@ class _Trial:
             RaterTest(rater + 1, n, rho, p, bool(q <= 0.05), *apart[rater])
             for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
         )
-        return Standing(
+        return JudgeResult(
             omega=sum(test.wins for test in tests) / len(tests),
             rho=math.fsum(test.rho for test in tests) / len(tests),
             per_rater=tests,
@@ -507,7 +507,7 @@ class AnnotatorTest(Displayed):
 def annotator_test(
     columns: Columns,
     *,
-    scales: Scales,
+    scales: MapScales,
     epsilon: float = 0.2,
     metric: str = "rmse",
     rows_independent: bool = False,
@@ -563,7 +563,7 @@ def _column_of(rater: str, names: Sequence[str], human: str) -> int:
 
 
 def pooled_annotator_test(
-    tables: Sequence[tuple[Columns, Scales]],
+    tables: Sequence[tuple[Columns, MapScales]],
     *,
     epsilon: float = 0.2,
     metric: str = "rmse",
@@ -591,7 +591,7 @@ def pooled_annotator_test(
     return AnnotatorTest("pooled", humans, test, epsilon, metric, None)
 
 
-def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
+def _on_raters_scale(columns: Columns, scales: MapScales) -> Floats:
     if not columns.raters.shape[1]:
         raise DataError(
             f"the data contain no single ratings of {columns.human!r}: the test needs the field "
@@ -601,14 +601,16 @@ def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
     return columns.scores if moved is None else moved
 
 
-def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
+def _length(columns: Columns, scales: MapScales, seed: int) -> dict[str, Floats]:
     """Return the number of words, read as ratings on the grid by maps that saw other sources."""
     usable = columns.rated & (columns.words > 0)
     x, y = columns.words[usable], columns.ratings[usable]
     if not len(x) or x.min() == x.max() or y.min() == y.max():
         return {}
     single = columns.raters[~np.isnan(columns.raters)]
-    learned = learn_map(x, y, columns.groups[usable], scales=Scales(None, scales.raters), seed=seed)
+    learned = learn_map(
+        x, y, columns.groups[usable], scales=MapScales(None, scales.raters), seed=seed
+    )
     values = learned.predict_unseen(columns.words)
     # as for the judge, no row is mapped by a map that was learned from it
     values[usable] = learned.cross_fitted

@@ -27,8 +27,8 @@ from textassay.estimation.maps import (
     Isotonic,
     LearnedMap,
     Map,
+    MapScales,
     Ordinal,
-    Scales,
     ScoreRanges,
     distance_to_hold,
     fit_cells,
@@ -59,7 +59,7 @@ FILE = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibratedScores:
     """Calibrated scores of some rows; NaN if the score is outside the range that has ratings."""
 
     values: Floats
@@ -92,7 +92,7 @@ class AspectCalibration:
     """The values that ratings can take."""
     range: tuple[float, float]
     """Lowest and highest score that has ratings."""
-    scales: Annotated[Scales, Field(alias="scale")]
+    scales: Annotated[MapScales, Field(alias="scale")]
     """Ranges of judge and raters."""
     n: int
     """Number of rated rows that it was learned from."""
@@ -103,7 +103,7 @@ class AspectCalibration:
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """Temperature of the probabilities of the judge's levels; 1 if it gave none."""
 
-    def apply(self, scores: Floats) -> Calibrated:
+    def apply(self, scores: Floats) -> CalibratedScores:
         """Return ratings with intervals for scores of shape (n,), no NaN."""
         values = self.map.predict(scores)
         low, high = self.cells.around(scores, values, self.grid)
@@ -111,7 +111,7 @@ class AspectCalibration:
         # the interval is for the rating; the expected rating may lie between two values of the grid
         low, high = np.minimum(low, values), np.maximum(high, values)
         values, low, high = (np.where(outside, np.nan, end) for end in (values, low, high))
-        return Calibrated(values, low, high, outside)
+        return CalibratedScores(values, low, high, outside)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; an infinite half-width is `None`."""
@@ -157,7 +157,7 @@ def _could_be_learned(made: Map, low: float, high: float) -> bool:
 def calibrate(
     columns: Columns,
     *,
-    scales: Scales,
+    scales: MapScales,
     method: str = "auto",
     coverage: float = 0.9,
     seed: int = 0,
@@ -230,7 +230,7 @@ def calibrate(
 
 
 def probability_report(
-    x: Floats, y: Floats, groups: Codes, scales: Scales, learned: LearnedMap, seed: int
+    x: Floats, y: Floats, groups: Codes, scales: MapScales, learned: LearnedMap, seed: int
 ) -> dict[str, Any] | None:
     """Return how good calibrated scores are as probabilities of yes; `None` without yes and no.
 

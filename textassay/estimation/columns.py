@@ -31,7 +31,7 @@ from textassay.agreement.records import (
     read_score_rows,
     refuse_several_judges,
 )
-from textassay.estimation.maps import Scales
+from textassay.estimation.maps import MapScales
 from textassay.learning.splits import Mask, group_codes
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.files import JsonLines
@@ -355,7 +355,7 @@ def read_plan(path: str | Path) -> dict[str, float]:
     return probabilities
 
 
-def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
+def scales_of(columns: Columns, given: Mapping[str, Scale]) -> MapScales:
     """Return the scales of judge and raters.
 
     Args:
@@ -377,14 +377,14 @@ def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
     scale = given.get(columns.human)
     if scale is not None:
         _refuse_off_scale(columns, scale, "the scale that was given")
-        return Scales(columns.scale, scale)
+        return MapScales(columns.scale, scale)
     # a judge on 0 to 1 often gives probabilities, whose scale does not show the raters' scale
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
-        return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
+        return MapScales(columns.scale, (low, high) if low < high else (low, low + 1.0))
     _refuse_off_scale(
         columns, columns.scale, "the judge's scale; if the raters used another, give it"
     )
-    return Scales(columns.scale, columns.scale)
+    return MapScales(columns.scale, columns.scale)
 
 
 def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:

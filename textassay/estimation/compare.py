@@ -28,7 +28,7 @@ from textassay.estimation.means import (
     mean_over,
 )
 from textassay.estimation.paired import paired_difference
-from textassay.estimation.partly_shared import Sides, combine
+from textassay.estimation.partly_shared import UnpairedMeans, combine
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Estimate
@@ -245,7 +245,7 @@ class _Options:
             left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
         )  # fmt: skip
 
-    def _means(self, scored: Sequence[Mapping[str, float]]) -> Sides:
+    def _means(self, scored: Sequence[Mapping[str, float]]) -> UnpairedMeans:
         """Return the means of two sets of texts."""
         codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
         cut, count = len(scored[0]), int(codes.max()) + 1
@@ -254,7 +254,7 @@ class _Options:
         means = [mean_over(self.weight, *one, count) for one in zip(values, owns, strict=True)]
         by_source = [group_means(*one, count) for one in zip(values, owns, strict=True)]
         first, second = ([mean for mean in one if mean == mean] for one in by_source)
-        return Sides(means[0], means[1], np.array(first), np.array(second), count)
+        return UnpairedMeans(means[0], means[1], np.array(first), np.array(second), count)
 
     def _independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Compare means over different sources; the variances of both add up."""

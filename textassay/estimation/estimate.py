@@ -23,7 +23,7 @@ import numpy as np
 from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import MOSTLY, commonest, effective_number
 from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
-from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
+from textassay.estimation.maps import Map, MapScales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
     MEANS_OVER,
     Corrected,
@@ -253,7 +253,7 @@ class MeanSettings:
 def estimate_means(
     columns: Columns,
     *,
-    scales: Scales,
+    scales: MapScales,
     by_system: bool = False,
     lower_is_better: Collection[str] = (),
     settings: MeanSettings = MeanSettings(),
@@ -291,7 +291,7 @@ def estimate_means(
 class _MeanEstimator:
     """Estimates means of the scored rows from their calibrated scores."""
 
-    def __init__(self, every_row: Columns, scales: Scales, settings: MeanSettings) -> None:
+    def __init__(self, every_row: Columns, scales: MapScales, settings: MeanSettings) -> None:
         """Take all rows, with and without a score."""
         self.every_row, self.scales = every_row, scales
         self.confidence, self.chosen = settings.confidence, settings.chosen

@@ -19,7 +19,7 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import t_quantile
 from textassay.agreement.joined import People
 from textassay.estimation.columns import Columns, Judged
-from textassay.estimation.maps import Scales, learn_map
+from textassay.estimation.maps import MapScales, learn_map
 from textassay.learning.splits import Mask
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
@@ -92,7 +92,7 @@ def plan_labels(
     columns: Columns,
     half_width: float,
     *,
-    scales: Scales,
+    scales: MapScales,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> LabelPlan:
@@ -265,7 +265,7 @@ def first_rows(
 
 
 def next_rows(
-    columns: Columns, count: int, *, scales: Scales, seed: int = 0
+    columns: Columns, count: int, *, scales: MapScales, seed: int = 0
 ) -> list[dict[str, Any]]:
     """Draw the rows to rate next.
 
@@ -330,7 +330,7 @@ def _strata(scores: Floats) -> Codes:
     return np.asarray(np.unique(codes, return_inverse=True)[1], np.intp)
 
 
-def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: int) -> Floats:
+def _errors(scored: Columns, rated: Any, strata: Codes, scales: MapScales, seed: int) -> Floats:
     x, y, groups = scored.pairs
     residual = y - learn_map(x, y, groups, scales=scales, seed=seed).cross_fitted
     whole = float(residual.std()) or 1.0

@@ -69,7 +69,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Scales:
+class MapScales:
     """Ranges of scores and ratings."""
 
     judge: tuple[float, float] | None
@@ -130,7 +130,7 @@ def fit_line(
     scores: Floats,
     ratings: Floats,
     weights: Floats,
-    scales: Scales,
+    scales: MapScales,
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
     """Return the least squares line; for a shift, a line of the scales' slope through the means."""
@@ -144,7 +144,7 @@ def fit_line(
     return ClippedLine(slope, level - slope * middle, *scales.raters, kind=kind)
 
 
-def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Isotonic:
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats, scales: MapScales) -> Isotonic:
     """Return the monotone curve of centered isotonic regression.
 
     Pool adjacent violators finds blocks of scores with equal ratings. The curve goes through the
@@ -273,7 +273,7 @@ def learn_map(
     ratings: Floats,
     groups: Codes,
     *,
-    scales: Scales,
+    scales: MapScales,
     weights: Floats | None = None,
     method: str = "auto",
     seed: int = 0,
@@ -311,7 +311,7 @@ def learn_map(
     )
 
 
-def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Map:
+def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: MapScales) -> Map:
     if kind == "isotonic":
         return fit_isotonic(scores, ratings, weights, scales)
     if kind == "ordinal":
@@ -343,7 +343,7 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
         )
 
 
-def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[str, ...]:
+def _candidates(method: str, rows: int, groups: int, scales: MapScales) -> tuple[str, ...]:
     """Return the kinds to compare, with the default kind first."""
     if method != "auto":
         if method == "shift" and scales.slope is None:

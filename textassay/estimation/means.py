@@ -559,7 +559,7 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RatedSelection:
     """How a judge scores the rated texts, and the others."""
 
     rated: float
@@ -570,7 +570,7 @@ class Selection:
     """Two-sided p-value of a difference at least as large in random draws."""
 
 
-def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selection | None:
+def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> RatedSelection | None:
     """Compare the scores of rated and other texts: means of sources if whole sources are rated.
 
     Args:
@@ -597,7 +597,7 @@ def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selectio
     if variance == 0:
         return None
     t = difference.value / math.sqrt(variance)
-    return Selection(sides[0].value, sides[1].value, 2 * float(stdtr(difference.df, -abs(t))))
+    return RatedSelection(sides[0].value, sides[1].value, 2 * float(stdtr(difference.df, -abs(t))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _FEWEST_CORRELATED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class UnpairedMeans:
     """Means of two sets of texts without shared sources."""
 
     first: Linearized
@@ -47,7 +47,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class CombinedDifference:
     """The weighted mean of two independent differences."""
 
     weight: float
@@ -74,7 +74,9 @@ class Combined:
         return min(1.0, 2 * float(stdtr(self.df, -abs(self.value) / math.sqrt(self.variance))))
 
 
-def combine(paired: PairedDifference, a: Floats, b: Floats, rest: Sides) -> Combined:
+def combine(
+    paired: PairedDifference, a: Floats, b: Floats, rest: UnpairedMeans
+) -> CombinedDifference:
     """Combine the difference of shared sources with the difference of the others.
 
     Args:
@@ -99,7 +101,7 @@ def combine(paired: PairedDifference, a: Floats, b: Floats, rest: Sides) -> Comb
     of_rest = rest.first.variance + rest.second.variance
     parts = (weight**2 * variance, df), ((1 - weight) ** 2 * of_rest, _welch_df(rest))
     whole = sum(part for part, _ in parts)
-    return Combined(
+    return CombinedDifference(
         weight,
         weight * paired.difference.value + (1 - weight) * (rest.first.value - rest.second.value),
         whole,
@@ -115,7 +117,7 @@ def _lower_correlation(a: Floats, b: Floats) -> float:
     return max(0.0, math.tanh(math.atanh(found) - 1 / math.sqrt(len(a) - 3)))
 
 
-def _welch_df(sides: Sides) -> float:
+def _welch_df(sides: UnpairedMeans) -> float:
     """Return the degrees of freedom of the difference of two independent means."""
     first, second = sides.first, sides.second
     whole = first.variance + second.variance

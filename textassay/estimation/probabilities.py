@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.estimation.maps import Scales
+from textassay.estimation.maps import MapScales
 from textassay.learning.splits import fold_masks
 from textassay.learning.training import FOLDS
 
@@ -54,7 +54,7 @@ def fit_temperature(shares: Floats, chosen: Codes) -> float:
 
 
 def level_report(
-    shares: Floats, levels: Floats, ratings: Floats, groups: Codes, scales: Scales, seed: int
+    shares: Floats, levels: Floats, ratings: Floats, groups: Codes, scales: MapScales, seed: int
 ) -> tuple[float, dict[str, Any] | None]:
     """Return the temperature of a question's levels, and their calibration before and after.
 

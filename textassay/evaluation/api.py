@@ -268,7 +268,8 @@ async def _evaluate_on_cluster(
     **arguments: Any,
 ) -> Run:
     """Judge every example on the workers of a cluster, which open models and tools by name."""
-    from textassay.workers.driver import Cluster, Followed, run_with_workers  # most runs need none
+    # most runs need none
+    from textassay.workers.driver import Cluster, FollowedRun, run_with_workers
 
     place = Cluster.parse(cluster, workers)
     given = await _read_arguments(examples, **arguments)
@@ -282,7 +283,7 @@ async def _evaluate_on_cluster(
             raise ConfigurationError(
                 f"{name}= must be given by name if cluster= is given, as each worker opens its own"
             )
-    followed = Followed()
+    followed = FollowedRun()
     async with display_progress(lambda: followed.progress, progress):
         return await run_with_workers(
             examples,

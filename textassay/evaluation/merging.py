@@ -51,7 +51,7 @@ def is_divided(run: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The result of `merge`."""
 
     missing: int
@@ -89,7 +89,7 @@ class _Source:
         return (stop - start) * len(aspects)
 
 
-def merge(run: str | Path, *, partial: bool = False) -> Merged:
+def merge(run: str | Path, *, partial: bool = False) -> MergeResult:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged if the shards store their own. Merging again, for instance after a shard was
@@ -213,7 +213,7 @@ def _is_settled(source: _Source) -> bool:
     return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
 
 
-def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
+def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> MergeResult:
     tally, replaced = RunSummary(remember=False), UsageTotal()
     unfinished = run / f".{SCORES}.tmp"
     try:
@@ -239,7 +239,7 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         limit=sources[0].request.limit,
         shard=None,
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
-    return Merged(max(0, expected - tally.pairs), differing)
+    return MergeResult(max(0, expected - tally.pairs), differing)
 
 
 def _lines(

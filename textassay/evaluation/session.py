@@ -282,7 +282,7 @@ async def finish(session: Session) -> Run:
     )
 
 
-class Summarized(Protocol):
+class HasSummary(Protocol):
     """A session, or the record of a run with workers."""
 
     @property
@@ -294,7 +294,7 @@ class Summarized(Protocol):
 
 
 @asynccontextmanager
-async def writing_summary(session: Summarized) -> AsyncIterator[None]:
+async def writing_summary(session: HasSummary) -> AsyncIterator[None]:
     """Write the run's summary when the block ends; add to errors how to resume the run."""
     try:
         yield

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
-from textassay.runtime.data.dataset import DataInfo, Examples, Paired
+from textassay.runtime.data.dataset import DataInfo, Examples, PairedExamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example, label_scales
@@ -31,7 +31,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
         labels=_labels(request),
         strict_columns=request.strict_columns,
     )
-    return data if request.pair is None else Examples(Paired(data))
+    return data if request.pair is None else Examples(PairedExamples(data))
 
 
 def check_present(path: str) -> None:

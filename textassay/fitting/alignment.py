@@ -29,7 +29,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import (
-    Choice,
+    ChosenAggregator,
     FeatureTable,
     Fitter,
     Split,
@@ -73,11 +73,11 @@ Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignmentResult:
     """The criteria, and the aggregator learned over them."""
 
     tree: AspectTree
-    choice: Choice
+    choice: ChosenAggregator
     """The last layer's aggregator, over all nodes."""
     parts: Split
     """Training and held-out rows with the ratings of all nodes."""
@@ -136,7 +136,7 @@ class Alignment(ABC):
         """How far criteria grow, as JSON values."""
 
     @abstractmethod
-    async def grow(self) -> Aligned:
+    async def grow(self) -> AlignmentResult:
         """Find criteria, have them rated, and learn how people weigh them."""
 
     @abstractmethod
@@ -336,7 +336,7 @@ class Alignment(ABC):
             async for _ in session.engine.scores():
                 pass
 
-    def _fit(self, aligned: Aligned) -> Fit:
+    def _fit(self, aligned: AlignmentResult) -> Fit:
         request, parts = self.request, aligned.parts
         made = provenance(self.people, parts, self.data.check(), request, fractions(request))
         rows, aggregator = parts.train, aligned.choice.aggregator

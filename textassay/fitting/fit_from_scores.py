@@ -12,7 +12,7 @@ import numpy as np
 from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import (
     AspectScales,
-    Choice,
+    ChosenAggregator,
     FeatureTable,
     FitObserver,
     Fitter,
@@ -72,7 +72,9 @@ class RecordedFit:
         )  # fmt: skip
         return Fit(evaluator, report, predictions=list(held_out_scores(unseen)))
 
-    def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:
+    def _learn(
+        self, parts: Split, fitter: Fitter, watch: FitObserver
+    ) -> tuple[ChosenAggregator, Unseen]:
         """Return the evaluator that is saved and the rows on which it is measured."""
         names = self.request.aggregator
         if not self.request.holds_out:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fence_texts
-from textassay.fitting.alignment import Aligned, Alignment, NodeValues, read_kept
+from textassay.fitting.alignment import Alignment, AlignmentResult, NodeValues, read_kept
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
     FeatureTable,
@@ -109,7 +109,7 @@ class Rubric(Alignment):
             ask, count=self.request.children, scale=SCALE, repairs=options.parse_retries
         )
 
-    async def grow(self) -> Aligned:
+    async def grow(self) -> AlignmentResult:
         """Propose and rate criteria until a round adds none, then learn how people weigh them.
 
         Held-out rows are rated once, on the remaining criteria.
@@ -160,7 +160,7 @@ class Rubric(Alignment):
             " at most: the evaluator uses only the aspects' own ratings; rate more rows "
             "(labels=N), or let another model propose"
         )
-        return Aligned(tree, choice, parts, rounds, () if kept else (nothing,))
+        return AlignmentResult(tree, choice, parts, rounds, () if kept else (nothing,))
 
     async def propose(
         self, number: int, shown: Mapping[str, Sequence[str]], known: Sequence[Aspect]

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
 from textassay.agreement.correlation import number_or_none
-from textassay.fitting.alignment import Aligned, Alignment, on_judges_scale, read_kept
+from textassay.fitting.alignment import Alignment, AlignmentResult, on_judges_scale, read_kept
 from textassay.fitting.importance import format_span, importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import (
     FeatureTable,
@@ -103,7 +103,7 @@ class TreeAlignment(Alignment):
         instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
         return decomposer_for(models, self.task, self.judging, instead=instead)
 
-    async def grow(self) -> Aligned:
+    async def grow(self) -> AlignmentResult:
         """Grow a tree layer by layer and learn how people weigh its nodes.
 
         Training rows alone decide which criteria are divided; held-out rows are rated for the
@@ -156,7 +156,7 @@ class TreeAlignment(Alignment):
             )
             if stops:
                 break
-        return Aligned(tree, choice, parts, layers, tuple(warnings))
+        return AlignmentResult(tree, choice, parts, layers, tuple(warnings))
 
     def _noise_warning(self, layer: int, count: int, keep: int) -> str:
         noisy = (

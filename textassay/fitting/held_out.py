@@ -44,7 +44,7 @@ from textassay.fitting.importance import importance, importance_over_folds, shar
 from textassay.fitting.learn import (
     EVALUATOR,
     SINGLE,
-    Choice,
+    ChosenAggregator,
     FeatureTable,
     FitObserver,
     Fitter,
@@ -72,7 +72,7 @@ features by .04 to .10 with 20 ratings, and by .01 to .04 with 100.
 
 
 def build_report(
-    choice: Choice,
+    choice: ChosenAggregator,
     unseen: Unseen,
     parts: Split,
     fitter: Fitter,
@@ -123,7 +123,9 @@ def build_report(
     return report
 
 
-def held_out(choice: Choice, unseen: Unseen, fitter: Fitter, *, shuffled: bool = True) -> Json:
+def held_out(
+    choice: ChosenAggregator, unseen: Unseen, fitter: Fitter, *, shuffled: bool = True
+) -> Json:
     """Return agreement by aspect, and its mean over the aspects.
 
     With `shuffled` also agreement of what the same learning makes of few ratings that are shuffled.
@@ -181,7 +183,7 @@ def held_out_scores(unseen: Unseen) -> Iterator[Json]:
             yield {"id": id_, "aspect": aspect, "value": value, "evidence": [known]}
 
 
-def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
+def _zero_points(choice: ChosenAggregator, unseen: Unseen, fitter: Fitter) -> Json:
     """Return by aspect the agreement that the same learning reaches with shuffled ratings.
 
     Empty if there are enough ratings, or no shuffle can be learned.
@@ -220,7 +222,7 @@ def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
     return human
 
 
-def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Floats]:
+def _by_aggregator(choice: ChosenAggregator, unseen: Unseen, repeat: int) -> dict[str, Floats]:
     """Return predictions of the shipped aggregator, with and without a pool, and of the others."""
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}

@@ -533,7 +533,7 @@ class Fitter:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenAggregator:
     """The chosen aggregator."""
 
     chosen: str
@@ -556,13 +556,13 @@ class Choice:
         return {"chosen": self.chosen, "cross_validated_error": self.errors, "failed": self.failed}
 
 
-def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
+def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> ChosenAggregator:
     """Fit the named aggregators and choose the one with the least cross-validated error."""
     names = list(dict.fromkeys(names))
     # nothing to choose, so no cross-validation is paid for
     if len(names) == 1:
         fitted = {names[0]: fitter.fit(names[0], train, with_sources=True)}
-        return Choice(names[0], fitted, {}, {})
+        return ChosenAggregator(names[0], fitted, {}, {})
     fitted, errors, failed = dict[str, Aggregator](), dict[str, float](), dict[str, str]()
     # cross-validating every aggregator takes long on more rows
     few = train.rows(draw_groups(train.groups, 5_000, seed=fitter.seed))
@@ -579,10 +579,10 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
 
 def _least_error(
     fitted: dict[str, Aggregator], errors: dict[str, float], failed: dict[str, str]
-) -> Choice:
+) -> ChosenAggregator:
     if not fitted:
         raise DataError(_reasons(failed))
-    return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
+    return ChosenAggregator(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
 
 
 def _reasons(failed: dict[str, str]) -> str:
@@ -652,7 +652,7 @@ def mean_if_all(values: Sequence[Any]) -> float | None:
 class Fold:
     """Aggregators learned without some of the rows."""
 
-    choice: Choice
+    choice: ChosenAggregator
     """The aggregators, and the chosen one."""
     train: FeatureTable
     """The rows they learned from."""
@@ -671,7 +671,7 @@ class Unseen:
     """
 
     @classmethod
-    def held_out(cls, choice: Choice, parts: Split) -> Unseen:
+    def held_out(cls, choice: ChosenAggregator, parts: Split) -> Unseen:
         """Return the rows of a fixed held-out part."""
         everything = np.ones(len(parts.test.ids), bool)
         return cls(parts.test, ((Fold(choice, parts.train, everything),),))
@@ -738,7 +738,7 @@ def cross_fit(
     watch: FitObserver,
     *,
     repeats: int | None = None,
-) -> tuple[Choice, Unseen]:
+) -> tuple[ChosenAggregator, Unseen]:
     """Fit the saved aggregator on all rows, and one per fold without its rows for measuring.
 
     Folds are drawn `repeats` times, by default `number_of_repeats`. Every choice is made again
@@ -853,7 +853,7 @@ def _choose_by_left_out(
     table: FeatureTable,
     shipped: _LeftOutRows,
     repeats: Sequence[Sequence[_LeftOutRows]],
-) -> tuple[Choice, Unseen]:
+) -> tuple[ChosenAggregator, Unseen]:
     """Choose and weigh by errors on left-out rows, each fold by the errors of the others."""
     if not shipped.fitted:
         raise DataError(_reasons(shipped.failed))
@@ -872,9 +872,9 @@ def _choose_by_left_out(
     if BLEND in fitted:
         fitted[BLEND] = predictions.weigh(fitted[BLEND])
 
-    def choice(aggregators: dict[str, Aggregator], rows: Mask) -> Choice:
+    def choice(aggregators: dict[str, Aggregator], rows: Mask) -> ChosenAggregator:
         if len(names) == 1:  # nothing to choose
-            return Choice(names[0], aggregators, {}, {})
+            return ChosenAggregator(names[0], aggregators, {}, {})
         return _least_error(aggregators, predictions.errors(list(fitted), rows), failed)
 
     def fold(one: _LeftOutRows, number: int) -> Fold:

@@ -383,7 +383,7 @@ def _known_values(column: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedScores:
     """The scores and examples of the page."""
 
     index: str
@@ -399,7 +399,7 @@ def pack_rows(
     joined: JoinedPage,
     *,
     max_rows: int = MAX_ROWS,
-) -> Packed:
+) -> PackedScores:
     """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks.
 
     A second run, with its own data, is beside the first.
@@ -420,7 +420,7 @@ def pack_rows(
     if both[-1] is not data:
         found += [both[-1].examples.get(example_id) for example_id, _ in by_example]
     limit, pictures = _limit(found), _pictures(found)
-    return Packed(
+    return PackedScores(
         _compress(index),
         tuple(_blocks(run, both, second, by_example, limit, pictures)),
         len(rows),

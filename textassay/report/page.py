@@ -21,7 +21,7 @@ from textassay.report.estimates import STAND_IN, EstimateSections, estimate_sect
 from textassay.report.examples import (
     MAX_ROWS,
     ExamplesSection,
-    Packed,
+    PackedScores,
     examples,
     pack_rows,
 )
@@ -62,7 +62,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PageSections:
     """The sections of a page; `None` for a section without data."""
 
     title: str
@@ -176,7 +176,7 @@ def build_content(
     calibration: str | Path | None = None,
     title: str | None = None,
     note: str = "",
-) -> Content:
+) -> PageSections:
     """Return all sections of runs, each with its own data."""
     pairs = [pairs_of(run, own, aspect_map) for run, own in zip(runs, data, strict=True)]
     rest = zip(runs[1:], data[1:], pairs[1:], strict=True)
@@ -184,7 +184,7 @@ def build_content(
     about, of_scores = overview(runs, data), scores(runs, data, beside)
     agreement = agreements(runs, data, beside, pairs, resamples=resamples)
     estimates = estimate_sections(runs, data, pairs, calibration)
-    return Content(
+    return PageSections(
         title=title or " and ".join(run.name for run in runs),
         note=note,
         # a growing run has no intervals yet, which show nothing
@@ -198,7 +198,9 @@ def build_content(
     )
 
 
-def fill_page(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
+def fill_page(
+    content: PageSections, *, packed: PackedScores | None = None, live: str | None = None
+) -> str:
     """Return the page."""
     # script and style are inlined and allowed by hash: the file works without a server, and the
     # browser refuses a script in a judged text, since its hash differs
@@ -222,7 +224,7 @@ def portable(table: Table) -> Table:
     return replace(table, rows=[list(map(cut, row)) for row in table.rows])
 
 
-def render_sections(content: Content) -> str:
+def render_sections(content: PageSections) -> str:
     """Return the sections, for a served page that updates them."""
     return environment().get_template("sections.html.jinja").render(content=content, packed=None)
 

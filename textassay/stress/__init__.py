@@ -2,12 +2,12 @@
 
 from textassay.stress.edits import FAMILIES, TESTS, select_tests
 from textassay.stress.runner import StressPlan, StressRun, read_result
-from textassay.stress.verdicts import Measured, StressResult, StressRow, gate, verdicts
+from textassay.stress.verdicts import MeasuredTest, StressResult, StressRow, gate, verdicts
 
 __all__ = [
     "FAMILIES",
     "TESTS",
-    "Measured",
+    "MeasuredTest",
     "StressPlan",
     "StressResult",
     "StressRow",

@@ -44,7 +44,7 @@ MIN_SOURCES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTest:
     """The scores of one test on one aspect, a row for each edited text."""
 
     test: str
@@ -172,7 +172,7 @@ class JoinedSessions:
 
     def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
-    ) -> list[Measured]:
+    ) -> list[MeasuredTest]:
         """Return the scores of each test and aspect for which a change is expected."""
         rows = []
         for aspect in aspects:
@@ -196,7 +196,7 @@ class _OneAspect:
         self._scale = self._span()
         self._noise = self._noise_floor()
 
-    def measure_unedited(self) -> list[Measured]:
+    def measure_unedited(self) -> list[MeasuredTest]:
         """Return the tests that do not edit the texts."""
         rows = [self._plain(REPEAT, self._x, self._r)]
         choices = [(id_, self._joined.main.orders.get((id_, self._name), {})) for id_ in self._ids]
@@ -219,7 +219,7 @@ class _OneAspect:
                 rows.append(self._plain(test, middle, values, asked_for=self._x))
         return [row for row in rows if len(row.edited) or row.unscored]
 
-    def measure_edit(self, edit: Edit, expects: Expects) -> list[Measured]:
+    def measure_edit(self, edit: Edit, expects: Expects) -> list[MeasuredTest]:
         """Return the scores of one edit; nothing if it changes no text of the data."""
         rows: list[tuple[str, float, float]] = []
         unscored = declined = touched = 0
@@ -287,7 +287,7 @@ class _OneAspect:
         edited: Mapping[str, float],
         *,
         asked_for: Mapping[str, float] = {},
-    ) -> Measured:
+    ) -> MeasuredTest:
         rows = [(id_, base[id_], edited[id_]) for id_ in self._ids if id_ in base and id_ in edited]
         missing = len(self._ids) - len(rows)
         origin = (asked_for or base) if test in self._joined.others else {}
@@ -303,9 +303,9 @@ class _OneAspect:
         *,
         gain_only: bool = False,
         origin: Mapping[str, float] = {},
-    ) -> Measured:
+    ) -> MeasuredTest:
         """Return the scores of one test; changes are counted from `origin` if none is due."""
-        return Measured(
+        return MeasuredTest(
             test, FAMILY_OF[test], self._name, expects,
             base=np.array([base for _, base, _ in rows], float),
             edited=np.array([y for *_, y in rows], float),
@@ -354,7 +354,7 @@ class _OneAspect:
 
 
 def verdicts(
-    measured: Sequence[Measured], *, margin: float | None = None, confidence: float = 0.95
+    measured: Sequence[MeasuredTest], *, margin: float | None = None, confidence: float = 0.95
 ) -> list[StressRow]:
     """Judge all tests together.
 
@@ -386,7 +386,7 @@ class _UnadjustedRow:
     within: bool = False
 
 
-def _draft(one: Measured, margin: float | None, confidence: float) -> _UnadjustedRow:
+def _draft(one: MeasuredTest, margin: float | None, confidence: float) -> _UnadjustedRow:
     low, high = one.scale
     must_fall = one.expects != "unchanged"
     default = MARGIN * (high - low)
@@ -439,7 +439,7 @@ def _within(side: Linearized, limit: float, confidence: float) -> bool:
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
-def _describe(one: Measured, limit: float) -> StressRow:
+def _describe(one: MeasuredTest, limit: float) -> StressRow:
     """Return the counts of one test; shift, p-value and verdict are filled in later."""
     n, (low, high) = len(one.edited), one.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4

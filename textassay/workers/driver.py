@@ -41,20 +41,20 @@ from textassay.workers.ray import ray_workers
 from textassay.workers.record import (
     MAX_LOSSES,
     Adjusting,
+    AssignedExamples,
     ExampleQueue,
-    Outstanding,
     RunRecord,
     SharedBudget,
 )
 from textassay.workers.worker import (
     NO_PROGRESS,
-    Ended,
     Instructions,
     Job,
     LimitShare,
-    Opened,
+    OpenedSession,
     Report,
     Worker,
+    WorkerEnd,
     WorkerLost,
     WorkerPool,
 )
@@ -67,8 +67,8 @@ class AssignedWorker:
     """An active worker, with its examples, reports and grants."""
 
     def __init__(self, handle: Worker) -> None:
-        self.handle, self.outstanding = handle, Outstanding()
-        self.opened: Opened | None = None
+        self.handle, self.outstanding = handle, AssignedExamples()
+        self.opened: OpenedSession | None = None
         self.report = Report(progress=NO_PROGRESS, part=LimitShare(count=0))
         """Its last report; before the first, it respects no share of the limits."""
         self.granted = 0.0
@@ -93,7 +93,7 @@ class Driver:
         *,
         most_workers: int,
         notify: Callable[[str], None],
-        on_begin: Callable[[Opened], None],
+        on_begin: Callable[[OpenedSession], None],
         unit: int,
         start_seconds: float,
     ) -> None:
@@ -315,7 +315,7 @@ class Driver:
         if not self._queue.left and not any(w.outstanding for w in self._workers):
             self._over.set()
 
-    def _leave(self, worker: AssignedWorker, ended: Ended) -> None:
+    def _leave(self, worker: AssignedWorker, ended: WorkerEnd) -> None:
         self._workers.remove(worker)
         self._remember(worker)
         self._budget.give_back(worker.unspent)
@@ -448,7 +448,7 @@ class Cluster:
         )
 
 
-class Followed:
+class FollowedRun:
     """The progress of a run with workers, also before there are any."""
 
     driver: Driver | None = None
@@ -470,7 +470,7 @@ async def run_with_workers(
     workers: Processes | Cluster,
     *,
     adjusting: Adjusting | None = None,
-    followed: Followed | None = None,
+    followed: FollowedRun | None = None,
     on_begin: Callable[[], None] = lambda: None,
     notify: Callable[[str], None] = lambda line: None,
     notice: Callable[[str], None] = lambda line: None,
@@ -527,7 +527,7 @@ async def run_with_workers(
         if not pool:
             pool = await stack.enter_async_context(workers.start(request))
 
-        def begin(opened: Opened) -> None:
+        def begin(opened: OpenedSession) -> None:
             on_begin()
             by_name = [tools_notice] if tools_notice else []
             for line in (*info.notices, *by_name, *opened.notices):

@@ -20,7 +20,7 @@ from typing import Any
 
 from textassay.runtime.concurrency import fast_loop
 from textassay.runtime.garbage import hold_off_gc, start_gc
-from textassay.workers.worker import Job, Opened, Worker, WorkerLost, WorkerSession
+from textassay.workers.worker import Job, OpenedSession, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
 """Marks the beginning of messages, since Python and libraries may print while they start."""
@@ -70,7 +70,7 @@ class LocalWorker(Worker):
         self._process: asyncio.subprocess.Process | None = None
         self._is_killed = False
 
-    async def open(self, job: Job) -> Opened | Exception:
+    async def open(self, job: Job) -> OpenedSession | Exception:
         """Start the process, and open its session."""
         # a session of its own: Ctrl-C in the terminal reaches the parent alone
         self._process = await asyncio.create_subprocess_exec(

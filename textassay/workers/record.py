@@ -27,13 +27,13 @@ from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.workers.worker import Opened, Report, StoredAnswers
+from textassay.workers.worker import OpenedSession, Report, StoredAnswers
 
 MAX_LOSSES = 3
 """Most workers lost with the same example before the run stops."""
 
 
-class Outstanding:
+class AssignedExamples:
     """The examples that one worker has in hand, each with the aspects that lack a score."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class ExampleQueue:
         """Upper bound of the examples that are not handed out: some may be complete."""
         return self._unread + len(self._returned)
 
-    def take(self, count: int, load: Outstanding) -> list[FedExample]:
+    def take(self, count: int, load: AssignedExamples) -> list[FedExample]:
         """Return up to `count` examples, and add them to a load."""
         taken: list[FedExample] = []
         while len(taken) < count:
@@ -106,7 +106,7 @@ class ExampleQueue:
             taken.append(handed)
         return taken
 
-    def give_back(self, load: Outstanding) -> int:
+    def give_back(self, load: AssignedExamples) -> int:
         """Take back a lost worker's examples; return the largest number of losses of one."""
         most = 0
         for handed, aspects in load.drain():
@@ -169,7 +169,7 @@ class SharedBudget:
         )
 
 
-Adjusting = Callable[[Opened], Callable[[Score], Score]]
+Adjusting = Callable[[OpenedSession], Callable[[Score], Score]]
 """Makes the function that changes each score before it is written, from the opened session."""
 
 
@@ -196,7 +196,7 @@ class RunRecord:
         self._stack, self._adjusting = stack, adjusting
         self._adjust: Callable[[Score], Score] | None = None
         self._store: AnswerStore | None = None
-        self._first: Opened | None = None
+        self._first: OpenedSession | None = None
         self._binding = asyncio.Lock()
         self.differing: set[str] = set()
         """Files of the method that differ between workers; the first is kept."""
@@ -219,7 +219,7 @@ class RunRecord:
             return {}, []
         return self.folder.manifest["models"], await in_thread(self._earlier_answers)
 
-    async def bind(self, opened: Opened, *, where: str) -> bool:
+    async def bind(self, opened: OpenedSession, *, where: str) -> bool:
         """Make the run folder as the first worker describes it; return whether this is the first.
 
         Raises:

@@ -70,7 +70,7 @@ class LimitShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSession:
     """The session that a worker has opened, before it asks anything."""
 
     version: str
@@ -103,7 +103,7 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkerEnd:
     """The end of a worker, with the files that the method made for people to read."""
 
     failed: Exception | None = None
@@ -132,7 +132,7 @@ class Report:
     """US dollars of the next request, if the worker has less; otherwise 0."""
     is_settling: bool = False
     """Whether requests are in flight that may cost less than they reserve."""
-    ended: Ended | None = None
+    ended: WorkerEnd | None = None
 
 
 class WorkerLost(Exception):
@@ -146,9 +146,9 @@ class Worker(ABC):
     """Its name in messages."""
     is_alive = True
 
-    async def open(self, job: Job) -> Opened | Exception:
+    async def open(self, job: Job) -> OpenedSession | Exception:
         """See `WorkerSession.open`."""
-        opened: Opened | Exception = await self.call("open", job)
+        opened: OpenedSession | Exception = await self.call("open", job)
         return opened
 
     async def exchange(self, instructions: Instructions) -> Report:
@@ -224,14 +224,14 @@ class WorkerSession:
         self._last = NO_PROGRESS
         self._spent = self._returned = 0.0
         self._part = self._kept_part = LimitShare()
-        self._ended: Ended | None = None
+        self._ended: WorkerEnd | None = None
         self._report_at = 1
         self._wakeup = asyncio.Event()
         self._warnings = _Warnings()
 
-    async def open(self, job: Job) -> Opened | Exception:
+    async def open(self, job: Job) -> OpenedSession | Exception:
         """Open the session, without asking anything; return its facts, or why it failed."""
-        opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+        opened: asyncio.Future[OpenedSession] = asyncio.get_running_loop().create_future()
         # a task of its own, as contexts must be closed by the task that opened them
         self._running = asyncio.create_task(self._run(job, opened))
         waited: set[asyncio.Future[Any]] = {self._running, opened}
@@ -300,7 +300,7 @@ class WorkerSession:
             ended=self._ended,
         )
 
-    async def _run(self, job: Job, opened: asyncio.Future[Opened]) -> None:
+    async def _run(self, job: Job, opened: asyncio.Future[OpenedSession]) -> None:
         artifacts: dict[str, str] = {}
         failed: Exception | None = None
         logger = logging.getLogger("textassay")
@@ -326,7 +326,7 @@ class WorkerSession:
         finally:
             logger.removeHandler(self._warnings)
             self._look_at_session()
-            self._ended = Ended(failed, artifacts)
+            self._ended = WorkerEnd(failed, artifacts)
             self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
@@ -356,8 +356,8 @@ class WorkerSession:
             self._spent = self._session.budget.spent if self._session.budget else 0.0
 
 
-def _open_session(session: Session, job: Job) -> Opened:
-    return Opened(
+def _open_session(session: Session, job: Job) -> OpenedSession:
+    return OpenedSession(
         version=__version__,
         manifest=session.manifest(),
         aspects=tuple(session.method.aspects),

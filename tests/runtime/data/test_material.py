@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
 from textassay.runtime.chat_formats import plain_name
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
-from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.dataset import Examples, PairedExamples
 from textassay.runtime.data.material import ALIASES, BY_PLACE, LESS_CLEAR
 from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
@@ -513,7 +513,7 @@ def test_pairs_and_rated_data_name_what_no_judge_sees_of_their_rows() -> None:
         for system in ("m", "n")
     ]
     rated = Examples([{"id": "m", "human.c": 3}], needs_output=False)
-    for source in (Paired(Examples(rows)), WithRatings(Examples(rows), {"r": rated})):
+    for source in (PairedExamples(Examples(rows)), WithRatings(Examples(rows), {"r": rated})):
         assert Examples(source).check().unseen == {"policy": 2}
 
 

@@ -17,7 +17,7 @@ import typer
 from textassay.cli import Status
 from textassay.cli.app import Heading, command
 from textassay.cli.console import results, say
-from textassay.cli.exits import Interrupted, Stopped, run_async
+from textassay.cli.exits import Interrupted, RunStopped, run_async
 from textassay.cli.flags import pick
 from textassay.cli.progress import Style
 from textassay.cli.syntax import AsJson, Flags, option
@@ -148,11 +148,11 @@ async def _judge(folder: Path, style: Style) -> DemoResult:
     except TextassayError as error:
         # replaces the notes of the inner run, which name a folder that the user did not choose
         error.__notes__ = [_how_to_go_on(folder)]
-        raise Stopped from error
+        raise RunStopped from error
     except asyncio.CancelledError:
         stop = Interrupted("interrupted")
         stop.add_note(_how_to_go_on(folder))
-        raise Stopped from stop
+        raise RunStopped from stop
 
 
 def _write_check(found: Check, page: Path) -> None:

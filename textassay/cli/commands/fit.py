@@ -13,7 +13,7 @@ import typer
 from textassay.cli import Status, flags, syntax
 from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import Stopped, name_flags, run_async, with_flags
+from textassay.cli.exits import RunStopped, name_flags, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
@@ -174,7 +174,7 @@ async def _align(request: FitByModel, values: dict[str, Any], again: str, as_jso
     except TextassayError as error:
         if not alignment.begun:
             raise
-        raise Stopped from error
+        raise RunStopped from error
     _show(fit, again, as_json)
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:

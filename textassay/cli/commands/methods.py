@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from textassay.cli import flags, syntax
 from textassay.cli.app import Heading, command, group
 from textassay.cli.console import results, say
-from textassay.cli.exits import Stopped, run_async
+from textassay.cli.exits import RunStopped, run_async
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -375,4 +375,4 @@ async def open_models(
         try:
             yield {role: with_store(model, store) for role, model in connected.items()}
         except (ModelError, BudgetReached) as error:
-            raise Stopped from error
+            raise RunStopped from error

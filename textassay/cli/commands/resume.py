@@ -16,7 +16,7 @@ from textassay.runtime.settings import settings_in
 
 if TYPE_CHECKING:
     from textassay.cli.commands.score import ScoreCommand
-    from textassay.evaluation.merging import Merged
+    from textassay.evaluation.merging import MergeResult
 
 
 @command("resume", panel=Heading.SCORING, asks_models=True)
@@ -149,7 +149,7 @@ def merge(
     return status
 
 
-def _merge_shards(run: Path, *, partial: bool) -> Merged:
+def _merge_shards(run: Path, *, partial: bool) -> MergeResult:
     from textassay.evaluation.merging import merge as merged
 
     made = merged(run, partial=partial)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.session import Session
     from textassay.methods.method import Method
     from textassay.workers.driver import Cluster, Processes
-    from textassay.workers.worker import Opened
+    from textassay.workers.worker import OpenedSession
 
 
 @command("score", panel=Heading.FIRST, asks_models=True)
@@ -301,9 +301,9 @@ async def _run(command: ScoreCommand) -> Run:
 
 
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
-    from textassay.workers.driver import Followed, run_with_workers  # most runs need none
+    from textassay.workers.driver import FollowedRun, run_with_workers  # most runs need none
 
-    request, followed = command.request, Followed()
+    request, followed = command.request, FollowedRun()
     with as_stopped(request.out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, command.progress):
             return await run_with_workers(
@@ -360,7 +360,7 @@ def _open_command(command: ScoreCommand) -> AbstractAsyncContextManager[Session]
 
 def load_adjustment(
     folder: str | None,
-) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
+) -> Callable[[Method | OpenedSession], Callable[[Score], Score]] | None:
     """Return the function that checks a calibration against a method and returns its map."""
     if folder is None:
         return None
@@ -371,7 +371,7 @@ def load_adjustment(
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
-    def adjusting(method: Method | Opened) -> Callable[[Score], Score]:
+    def adjusting(method: Method | OpenedSession) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(read.of(name) for name in judged):
             known = ", ".join(one.aspect for one in read.aspects)

@@ -21,7 +21,7 @@ from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
     ALLOWANCES,
     RECORDED_TRAITS,
-    Memory,
+    AdaptationMemory,
     ModelTraits,
     Sampling,
     carries,
@@ -279,7 +279,7 @@ def _shows_thought(response: AnyResponse) -> bool:
     return isinstance(response, ChoicesResponse) and response.follows_thought
 
 
-class AdaptingModel(Wrapper, Memory):
+class AdaptingModel(Wrapper, AdaptationMemory):
     """Sends each request as an `Adaptation` says, and again if that learned better.
 
     Outside of the cache, so that answers are filed under the request that was sent. The first

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, layers, unwrap
-from textassay.runtime.calls.traits import Memory
+from textassay.runtime.calls.traits import AdaptationMemory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
@@ -263,9 +263,9 @@ class DecidingModel(Wrapper):
     Outside of all other wrappers, so that its requests pass through cache, limits and budget.
     """
 
-    def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
+    def __init__(self, wrapped: Model, memory: AdaptationMemory | None = None) -> None:
         super().__init__(wrapped)
-        self._memory = memory or Memory()
+        self._memory = memory or AdaptationMemory()
         self._found = _Found(self)
 
     @classmethod

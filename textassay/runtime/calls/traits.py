@@ -166,7 +166,7 @@ def guess_traits(model: Model) -> ModelTraits:
     return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
 
 
-class Memory:
+class AdaptationMemory:
     """Settings and learned limits of a model whose requests are adapted elsewhere.
 
     This class, for models without a connection, has no settings and stores nothing.

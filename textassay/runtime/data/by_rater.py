@@ -18,7 +18,7 @@ def one_row_per_example(
     fields: Mapping[str, str],
     labels: LabelReader,
     fixed_columns: Callable[[Sequence[str]], Collection[str]],
-) -> ByRater | None:
+) -> RowsByRater | None:
     """Return the table with a row per text if its rows name raters, else `None`.
 
     Such a table has a column of raters (by its name, or mapped to `rater`), repeated values of
@@ -36,7 +36,7 @@ def one_row_per_example(
     if not rater or id_ not in first:
         return None
     if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
-        return ByRater(table, rater, id_, fields, labels, fixed_columns)
+        return RowsByRater(table, rater, id_, fields, labels, fixed_columns)
     seen: set[str] = set()
     for _, row in table.rows():
         if not isinstance(row, Mapping):  # refused where rows are read
@@ -45,12 +45,12 @@ def one_row_per_example(
         if key in seen:
             # At the first repeat: a table with one row per text and a rater's name needs no
             # joining.
-            return ByRater(table, rater, id_, fields, labels, fixed_columns)
+            return RowsByRater(table, rater, id_, fields, labels, fixed_columns)
         seen.add(key)
     return None
 
 
-class ByRater(RowSource):
+class RowsByRater(RowSource):
     """The rows of a table joined by id.
 
     Every aspect has one rating per rater, in order of appearance.

@@ -40,7 +40,7 @@ from textassay.runtime.conversation import (
     passages_text,
     source_beside,
 )
-from textassay.runtime.data.by_rater import ByRater, one_row_per_example
+from textassay.runtime.data.by_rater import RowsByRater, one_row_per_example
 from textassay.runtime.data.cells import FieldError, to_json_value
 from textassay.runtime.data.columns import FieldReader, is_inside, with_means
 from textassay.runtime.data.files import open_table
@@ -201,7 +201,7 @@ class Examples:
             )
         self._source = source
         self._table: RowSource = open_table(source)
-        self._by_rater: ByRater | None = None
+        self._by_rater: RowsByRater | None = None
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
@@ -461,7 +461,7 @@ class Examples:
 
 def _unseen_of(source: Any) -> dict[str, int]:
     """Return the columns that judges do not see."""
-    inner = source.examples if isinstance(source, Paired | WithRatings) else None
+    inner = source.examples if isinstance(source, PairedExamples | WithRatings) else None
     return inner.check().unseen if isinstance(inner, Examples) else {}
 
 
@@ -607,7 +607,7 @@ def _passages(
     return tuple(passage for at in own for passage in messages[at].passages)
 
 
-class Paired:
+class PairedExamples:
     """The pairs of systems in each group, built at each iteration.
 
     `human` of a pair names the text with the higher rating: 1 for the first, 0 for the second, 0.5

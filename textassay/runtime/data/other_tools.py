@@ -706,7 +706,7 @@ MAX_SAMPLE = 64 * 2**20
 """Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
 
 
-class Imported(NamedTuple):
+class ImportedResults(NamedTuple):
     """The content of a result file."""
 
     rows: list[dict[str, Any]]
@@ -715,7 +715,7 @@ class Imported(NamedTuple):
     """Number of results without a text, such as failed calls, which are left out."""
 
 
-def read_results(form: str, path: str | Path) -> Imported:
+def read_results(form: str, path: str | Path) -> ImportedResults:
     """Read a result file of another tool, without a check that its rows are valid examples."""
     if form not in FORMATS:
         raise UnknownName("format of results", form, tuple(FORMATS))
@@ -746,7 +746,7 @@ def read_results(form: str, path: str | Path) -> Imported:
             f"{path}: contains no results of {form} with an answer ({len(imported)} without one)"
         )
     _number_repeated_ids(rows)
-    return Imported(rows, len(imported) - len(rows))
+    return ImportedResults(rows, len(imported) - len(rows))
 
 
 def _without_gaps(result: ExportRow) -> dict[str, Any]:

@@ -33,9 +33,9 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.backends.local.model import (
     LoadedModel,
     LocalModel,
+    LocalOptions,
     LocalResponse,
     ModelTask,
-    Rules,
 )
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
@@ -47,7 +47,9 @@ from textassay.runtime.settings import LocalSettings
 class LoadedGGUF(LoadedModel):
     """A loaded file on its thread."""
 
-    def __init__(self, rules: Rules, weights: Weights, engine: LlamaEngine, digest: str) -> None:
+    def __init__(
+        self, rules: LocalOptions, weights: Weights, engine: LlamaEngine, digest: str
+    ) -> None:
         self.weights, self.engine, self.digest = weights, engine, digest
         template = ChatTemplate(
             weights.metadata.get("tokenizer.chat_template"),
@@ -92,7 +94,7 @@ class LoadedGGUF(LoadedModel):
 class Loader:
     """Finds or downloads a file and loads it when called; `sha256` is its digest, if known."""
 
-    rules: Rules
+    rules: LocalOptions
     spec: str
     settings: LocalSettings
     check_tensors: bool = False
@@ -210,7 +212,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         local = LocalSettings(**settings)
         if local.mode == "exact":
             _refuse_throughput(local)
-        rules = Rules(name, local.truncate or "error")
+        rules = LocalOptions(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
         queue = WorkQueue[LoadedGGUF, PromptedRequest, LocalResponse](
