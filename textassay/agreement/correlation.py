@@ -45,7 +45,7 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return Pearson's r of two arrays of shape (n,), or `None` if a side is constant or n < 2.
 
     Raises:
-        DataError: The arrays differ in length, or hold NaN or infinity.
+        DataError: The arrays differ in length, or contain NaN or infinity.
     """
     return _between_arrays(pearson_rows, x, y)
 
@@ -54,7 +54,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return Spearman's rho with average ranks, or `None` if a side is constant or n < 2.
 
     Raises:
-        DataError: The arrays differ in length, or hold NaN or infinity.
+        DataError: The arrays differ in length, or contain NaN or infinity.
     """
     return _between_arrays(spearman_rows, x, y)
 
@@ -65,7 +65,7 @@ def kendall(x: ArrayLike, y: ArrayLike) -> float | None:
     Tau-b corrects for ties on both sides.
 
     Raises:
-        DataError: The arrays differ in length, or hold NaN or infinity.
+        DataError: The arrays differ in length, or contain NaN or infinity.
     """
     return _between_arrays(kendall_rows, x, y)
 

@@ -86,7 +86,7 @@ def read_scores(
     other file is read as data are: blank lines and a byte order mark are left out.
 
     Args:
-        source: A run, its folder or its `scores.jsonl`, a file whose lines hold `id`, `aspect` and
+        source: A run, its folder or its `scores.jsonl`, a file whose lines have `id`, `aspect` and
             `value`, or a data set with `metrics`. Values may be booleans, pairs such as pass and
             fail, and the labels of a run's aspects.
         labels: Reader of other labels.
@@ -97,7 +97,7 @@ def read_scores(
         Value by aspect and id, in order of appearance; `None` if the last line is unscored.
 
     Raises:
-        RunFolderError: A folder that holds no scores, or a run of a newer format.
+        RunFolderError: A folder without scores, or a run of a newer format.
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores = RecordedScores(source)

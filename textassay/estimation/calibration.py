@@ -87,7 +87,7 @@ class AspectCalibration:
     cells: Annotated[ScoreRanges, Field(alias="intervals")]
     """Half-widths of the intervals."""
     coverage: Annotated[float, Field(gt=0, lt=1)]
-    """Share of new rows that their intervals are to hold."""
+    """Share of new rows whose intervals should contain the rating."""
     grid: Grid
     """The values that ratings can take."""
     range: tuple[float, float]

@@ -96,7 +96,7 @@ def permutation_importance(
         human: Ratings, shape (n, targets) or (n,); NaN if absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
         groups: Group (source) of each row, length n, whose rows are not independent of each other;
-            each row by itself if absent. Intervals rest on them; the shuffles go over all rows.
+            each row by itself if absent. Intervals are over groups; the shuffles are over all rows.
         repeats: Number of shuffles.
         seed: Seed of the shuffles, the same ones for every entry.
 
@@ -147,8 +147,8 @@ def permutation_importance(
 def pool_importances(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
-    If each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
-    of trials with uninformative features: a little less than promised for trees.
+    If each part's predictor learned from the other parts, 95 % intervals contained 0 in 92 to 97 %
+    of trials with uninformative features: slightly too seldom for trees.
 
     Parts in which an importance is NaN are left out of its mean.
     """

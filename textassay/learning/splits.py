@@ -44,7 +44,7 @@ def is_gap(label: object) -> bool:
 
 
 def split_rows(groups: GroupCodes, fraction: float, *, seed: int) -> Mask:
-    """Draw groups at random until they hold about the wanted fraction of rows.
+    """Draw groups at random until they contain about this fraction of the rows.
 
     A smaller fraction under the same seed gives a subset of a larger one, so a curve over fractions
     adds data.
