@@ -47,7 +47,7 @@ class UnpairedMeans:
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedDifference:
+class JointDifference:
     """The weighted mean of two independent differences."""
 
     weight: float
@@ -74,9 +74,7 @@ class CombinedDifference:
         return min(1.0, 2 * float(stdtr(self.df, -abs(self.value) / math.sqrt(self.variance))))
 
 
-def combine(
-    paired: PairedDifference, a: Floats, b: Floats, rest: UnpairedMeans
-) -> CombinedDifference:
+def combine(paired: PairedDifference, a: Floats, b: Floats, rest: UnpairedMeans) -> JointDifference:
     """Combine the difference of shared sources with the difference of the others.
 
     Args:
@@ -101,7 +99,7 @@ def combine(
     of_rest = rest.first.variance + rest.second.variance
     parts = (weight**2 * variance, df), ((1 - weight) ** 2 * of_rest, _welch_df(rest))
     whole = sum(part for part, _ in parts)
-    return CombinedDifference(
+    return JointDifference(
         weight,
         weight * paired.difference.value + (1 - weight) * (rest.first.value - rest.second.value),
         whole,

@@ -116,16 +116,14 @@ def _run_facts(run: RunSource) -> RunFacts:
 def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Return facts by label, and the facts that few readers need."""
     usage = summary["usage"]
-    tools, count = run.manifest_value("spec", "tools") or (), run.manifest_value("data", "count")
-    unseen = run.manifest_value("data", "unseen") or ()
+    tools, count = run.entry("spec", "tools") or (), run.entry("data", "count")
+    unseen = run.entry("data", "unseen") or ()
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
-    names = (
-        run.manifest_value("sent", name, "answered_as") for name in run.manifest_value("sent") or ()
-    )
+    names = (run.entry("sent", name, "answered_as") for name in run.entry("sent") or ())
     answering = [", then ".join(one) for one in names if one and len(one) > 1]
     total = len(run.table)
     lacking = total - run.table.scored
@@ -134,7 +132,7 @@ def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dic
         "Method": run.method,
         "Model": ", ".join(models) or "none asked",
         "Answered as": "; ".join(answering),
-        "Task": str(run.manifest_value("spec", "task") or ""),
+        "Task": str(run.entry("spec", "task") or ""),
         "Examples": f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else ""),
         "Not seen by the judge": ", ".join(unseen),
         "Aspects": ", ".join(run.table.aspects),
@@ -145,7 +143,7 @@ def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dic
         "Calls": calls,
         "Tokens": tokens,
         "Began": run.began,
-        "Version": f"textassay {run.manifest_value('textassay') or 'unknown'}",
+        "Version": f"textassay {run.entry('textassay') or 'unknown'}",
     }
 
 
@@ -327,7 +325,7 @@ def recipe(run: RunSource) -> RecipeSection:
     """Return how a run's method works."""
     picture, steps, reason, fans_out = None, [], None, False
     try:
-        graph = _graph(run.manifest_value("spec") or {})
+        graph = _graph(run.entry("spec") or {})
         picture, steps = _draw(graph), _in_words(graph)
         fans_out = any(edge.fans_out for edge in graph.edges)
     except TextassayError as error:
@@ -387,8 +385,8 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 
 def _tree(run: RunSource) -> list[CriterionRow]:
     """Return HD-Eval's criteria, or the features of a fitted evaluator."""
-    trees = run.manifest_value("method", "trees")
-    importance, recorded = _importance(run), run.manifest_value("method", "criteria")
+    trees = run.entry("method", "trees")
+    importance, recorded = _importance(run), run.entry("method", "criteria")
     definitions = recorded if isinstance(recorded, Mapping) else {}
     layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
     ids = [str(node) for tree in layers for node in tree]
@@ -448,7 +446,7 @@ def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[floa
 
 def _importance(run: RunSource) -> dict[str, float]:
     """Return importance by feature, from the evaluator's own report."""
-    folder = str(run.manifest_value("spec", "method") or "")
+    folder = str(run.entry("spec", "method") or "")
     path = Path(folder) / "report.json"
     if not is_evaluator(folder) or not path.is_file():
         return {}
@@ -465,7 +463,7 @@ def _importance(run: RunSource) -> dict[str, float]:
 
 def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
     path = run.folder / "plan.toml"
-    plan: Any = run.manifest_value("method", "plan")
+    plan: Any = run.entry("method", "plan")
     if path.is_file():
         try:
             plan = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -140,7 +140,7 @@ class ScoreTable:
         """Return whether there is a score of an example."""
         return example_id in self._id_index
 
-    def may_have_judged(self, example: Example) -> bool:
+    def knows_text(self, example: Example) -> bool:
         """Return whether the run may have judged this text; false if it judged another one."""
         at = self._id_index.get(example.id)
         known = 0 if at is None else self._texts[at]
@@ -207,7 +207,7 @@ class RunSource:
     stress: dict[str, Any] = field(default_factory=dict)
     """Its `stress.json`, empty if it has none."""
 
-    def manifest_value(self, *keys: str) -> Any:
+    def entry(self, *keys: str) -> Any:
         """Return the manifest's value under these keys; `None` if one is missing."""
         value: Any = self.manifest
         for key in keys:
@@ -217,27 +217,25 @@ class RunSource:
     @property
     def method(self) -> str:
         """Name of the method."""
-        return str(self.manifest_value("method", "name") or "scores")
+        return str(self.entry("method", "name") or "scores")
 
     @property
     def models(self) -> dict[str, str]:
         """Name of the model by role; the role `""` serves every role that is not named."""
-        models = self.manifest_value("models")
+        models = self.entry("models")
         items = models.items() if isinstance(models, Mapping) else ()
-        return {
-            str(r): str(self.manifest_value("models", r, "name") or model) for r, model in items
-        }
+        return {str(r): str(self.entry("models", r, "name") or model) for r, model in items}
 
     @property
     def began(self) -> str:
         """When it began, in words."""
-        created = str(self.manifest_value("created") or "")
+        created = str(self.entry("created") or "")
         return created.replace("T", " ").replace("+00:00", " UTC")
 
     @cached_property
     def jurors(self) -> tuple[str, ...]:
         """Names of the jurors, if the method is a jury."""
-        return tuple(map(str, self.manifest_value("method", "jurors") or ()))
+        return tuple(map(str, self.entry("method", "jurors") or ()))
 
     @cached_property
     def labels(self) -> LabelSets:
@@ -356,15 +354,13 @@ def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) 
     They are replaced by the run's own examples, if these still exist.
     """
     given = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
-    other = [id_ for id_, example in given.items() if not run.table.may_have_judged(example)]
+    other = [id_ for id_, example in given.items() if not run.table.knows_text(example)]
     if not other:
         return data
     own, examples = _own_data(run).examples, dict(data.examples)
     for id_ in other:
         del examples[id_]
-    examples |= {
-        id_: own[id_] for id_ in other if id_ in own and run.table.may_have_judged(own[id_])
-    }
+    examples |= {id_: own[id_] for id_ in other if id_ in own and run.table.knows_text(own[id_])}
     return replace(data, examples=examples, other_texts=(*data.other_texts, *other), surface={})
 
 
@@ -373,13 +369,13 @@ def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) 
     found = [open_data(runs[0], data, reading=reading)]
     for run in runs[1:]:
         first = found[0]
-        if _same_data(runs[0], run) or not run.manifest_value("data", "digest"):
+        if _same_data(runs[0], run) or not run.entry("data", "digest"):
             found.append(first)
             continue
         own = open_data(run, data, reading=reading)
         if not own.examples:
             # the first run's data also serve the second run if it judged the same texts
-            same = {i: e for i, e in first.examples.items() if run.table.may_have_judged(e)}
+            same = {i: e for i, e in first.examples.items() if run.table.knows_text(e)}
             own = (
                 first
                 if len(same) == len(first.examples)
@@ -392,7 +388,7 @@ def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) 
 def _same_data(a: RunSource, b: RunSource) -> bool:
     """Return whether two runs judged one data set, read in one way."""
     return all(
-        a.manifest_value(*keys) == b.manifest_value(*keys)
+        a.entry(*keys) == b.entry(*keys)
         for keys in (("data", "digest"), ("data", "path"), ("spec", "fields"), ("spec", "missing"))
     )
 
@@ -400,7 +396,7 @@ def _same_data(a: RunSource, b: RunSource) -> bool:
 def _own_data(run: RunSource) -> DataSource:
     if rows := kept_rows(run.folder):
         return DataSource("data from memory", _by_id(Examples(rows, labels=run.labels)))
-    path = run.manifest_value("data", "path")
+    path = run.entry("data", "path")
     if not path:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
     name = Path(path).name
@@ -408,20 +404,19 @@ def _own_data(run: RunSource) -> DataSource:
         return DataSource(name, {}, f"{name} was moved or deleted after the run")
     try:
         examples = Examples(
-            path, unit=run.manifest_value("spec", "unit"), labels=run.labels,
-            fields=run.manifest_value("spec", "fields") or {},
-            missing=run.manifest_value("spec", "missing") or (),
-            conversation_chars=run.manifest_value("spec", "conversation_chars"),
+            path, fields=run.entry("spec", "fields") or {},
+            missing=run.entry("spec", "missing") or (), unit=run.entry("spec", "unit"),
+            conversation_chars=run.entry("spec", "conversation_chars"), labels=run.labels,
         )  # fmt: skip
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
     found = DataSource(name, _by_id(examples))
     # changed texts beside old scores would show the wrong evidence
-    if info.digest != run.manifest_value("data", "digest"):
-        if not run.manifest_value("spec", "limit"):
+    if info.digest != run.entry("data", "digest"):
+        if not run.entry("spec", "limit"):
             return DataSource(name, {}, f"{name} has changed since the run judged it")
-        other = [id_ for id_, one in found.examples.items() if not run.table.may_have_judged(one)]
+        other = [id_ for id_, one in found.examples.items() if not run.table.knows_text(one)]
         for id_ in other:
             del found.examples[id_]
         found.other_texts = tuple(other)

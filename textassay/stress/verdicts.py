@@ -192,7 +192,7 @@ class _OneAspect:
         self._joined, self._name = joined, aspect.label
         self._better = 1 if aspect.higher_is_better else -1
         self._ids = list(joined.sources)
-        self._x, self._r = self._original_scores(joined.main), self._original_scores(joined.repeat)
+        self._x, self._r = self._originals(joined.main), self._originals(joined.repeat)
         self._scale = self._span()
         self._noise = self._noise_floor()
 
@@ -208,9 +208,7 @@ class _OneAspect:
             )
             rows.append(self._plain("swap", second, first))
         middle = {id_: self._middle(id_) for id_ in self._x}
-        sessions = {
-            test: self._original_scores(other) for test, other in self._joined.others.items()
-        }
+        sessions = {test: self._originals(other) for test, other in self._joined.others.items()}
         for test, values in sessions.items():
             if test == "label-order" and "letters" in sessions:
                 # against letters in the usual order
@@ -330,7 +328,7 @@ class _OneAspect:
             [abs(y - origin[id_]) - abs(self._r[id_] - self._x[id_]) for id_, _, y in rows], float
         )
 
-    def _original_scores(self, answered: SessionScores) -> dict[str, float]:
+    def _originals(self, answered: SessionScores) -> dict[str, float]:
         """Return the scores of the scored originals."""
         found = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
         return {id_: value for id_, value in found if value is not None}

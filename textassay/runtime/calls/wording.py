@@ -164,7 +164,8 @@ class WordedRequest:
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
         """The prompt of all questions, as `QuestionWording.prompts`."""
         every = [
-            f"{name}: {_render(one.question, tuple(one.forms))}\nThe answer is {join_or(one.forms)}."
+            f"{name}: {_render(one.question, tuple(one.forms))}\n"
+            f"The answer is {join_or(one.forms)}."
             for name, one in self._named.items()
         ]
         return self._prompts("\n\n".join([*every, JSON_WORDS]))

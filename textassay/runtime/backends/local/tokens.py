@@ -292,7 +292,7 @@ class PromptTokenizer:
 # ---- texts that begin alike ----
 
 
-class EncodedText(NamedTuple):
+class TextIds(NamedTuple):
     """A text with its ids and, for each id, the place in the text at which its bytes end."""
 
     text: str
@@ -306,7 +306,7 @@ class PrefixEncoder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._texts: list[str] = []  # sorted, so that a text's best match is one of two neighbors
-        self._encoded: dict[str, EncodedText] = {}  # the oldest first
+        self._encoded: dict[str, TextIds] = {}  # the oldest first
 
     def encode(self, text: str, *, remember: bool = True) -> Ids:
         """Return the same ids of a text as the vocabulary itself.
@@ -381,7 +381,7 @@ class PrefixEncoder:
             border, borders = _border_before(_PROBE, border), borders + 1
         return borders > 0
 
-    def _best_match(self, text: str) -> tuple[EncodedText | None, int]:
+    def _best_match(self, text: str) -> tuple[TextIds | None, int]:
         """Return the earlier text with the longest common prefix, and the last border in it."""
         place = bisect_left(self._texts, text)
         best, longest = "", 0
@@ -392,7 +392,7 @@ class PrefixEncoder:
         border = _border_before(text, longest)
         return (self._encoded[best], border) if border else (None, 0)
 
-    def _extend(self, earlier: EncodedText, border: int, text: str) -> EncodedText | None:
+    def _extend(self, earlier: TextIds, border: int, text: str) -> TextIds | None:
         """Return a text's ids: the earlier text's up to the border, then its own."""
         at = len(text[:border].encode())
         kept = int(np.searchsorted(earlier.ends, at, side="right"))
@@ -405,22 +405,20 @@ class PrefixEncoder:
             return None  # the whole text is refused, too, and its error counts from its start
         ids = np.concatenate([earlier.ids[:kept], tail])
         ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
-        return self._verify(EncodedText(text, ids, ends))
+        return self._verify(TextIds(text, ids, ends))
 
-    def _anew(self, text: str) -> EncodedText | None:
+    def _anew(self, text: str) -> TextIds | None:
         ids = self._vocabulary.encode(text)
-        return self._verify(
-            EncodedText(text, ids, np.cumsum(self._lengths[ids]) - self._added_space)
-        )
+        return self._verify(TextIds(text, ids, np.cumsum(self._lengths[ids]) - self._added_space))
 
     @staticmethod
-    def _verify(encoded: EncodedText) -> EncodedText | None:
+    def _verify(encoded: TextIds) -> TextIds | None:
         """Return it unless its pieces do not spell the text, as if a character has no token."""
         spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
         # Without the exact place of each id, later texts could be joined at a wrong one.
         return encoded if spelled == len(encoded.text.encode()) else None
 
-    def _remember(self, encoded: EncodedText) -> None:
+    def _remember(self, encoded: TextIds) -> None:
         for array in (encoded.ids, encoded.ends):
             # The same arrays are handed out again and again.
             array.setflags(write=False)
