@@ -532,6 +532,7 @@ class TypedJudge(DecidingModel):
         if not answers_in_words(self):
             return await super().decide(request)
         request = request.model_copy(update={"joint": True})
+        # the stack inside puts them into words then
         if any(isinstance(one, Wrapper) and one.changes_questions for one in layers(self.wrapped)):
             return cast(DecisionResponse, await self._ask(Call(request)))
         return await self._in_words(request)
