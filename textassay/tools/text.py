@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Protocol
 from unicodedata import category, normalize
@@ -59,6 +60,7 @@ _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
 
 
+@cache  # made on first use, as it takes 10 ms and most methods only split sentences
 def _word_pattern() -> re.Pattern[str]:
     """Return the pattern of a word: don't   state-of-the-art   2024   日   हिन्दी."""
     # kana, CJK with its first extension, compatibility ideographs
@@ -70,7 +72,6 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(rf"[{han_kana}]|{letters}(?:['\u2019\-]{letters})*")
 
 
-_WORD = _word_pattern()
 NGramCounts = Callable[[str], int]
 """Tokens of a text, without special ones."""
 
@@ -189,12 +190,12 @@ class NltkSplitter:
 
 def words(text: str) -> list[str]:
     """Return the words of a text, as written."""
-    return _WORD.findall(text)
+    return _word_pattern().findall(text)
 
 
 def casefold_words(text: str) -> list[str]:
     """Return the words of a text without regard to case or to how accents are encoded."""
-    return _WORD.findall(normalize("NFC", text).casefold())
+    return _word_pattern().findall(normalize("NFC", text).casefold())
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
