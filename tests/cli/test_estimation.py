@@ -226,7 +226,7 @@ def test_alt_test_of_words_is_that_of_their_codes(tmp_path):
     for name in ("score", "n", "omega", "rho", "passes", "over_constant", "may_stand_in"):
         assert word[name] == code[name], name
     assert any(f"       {name}  " in textassay(*of_words).ok().out for name in words)
-    assert "--metric match tests labels" in textassay(*of_words[:-2]).ok().said
+    assert "--metric match tests the labels as given" in textassay(*of_words[:-2]).ok().said
 
 
 def test_alt_test_prints_the_fixed_document(world):
