@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from textassay.agreement.correlation import Floats
+from textassay.arrays import Floats
 from textassay.evaluation.request import RunRequest
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.backends.local.llamacpp import Loader
-from textassay.runtime.backends.local.model import LocalOptions
+from textassay.runtime.backends.local.model import LocalRules
 from textassay.runtime.backends.local.tokens import common_prefix
 from textassay.runtime.backends.local.transformers import byte_letters
 from textassay.runtime.model import ContinuationRequest
@@ -275,7 +275,7 @@ def bigram_logprobs(model: Written, ids: list[int]) -> Floats:
 def ids_of(model: Written, prompt: str, continuation: str) -> tuple[list[int], int]:
     """The ids of both together and where the continuation begins, as the package tokenizes them."""
     settings = LocalSettings(n_ctx=64, n_gpu_layers=0)
-    loaded = Loader(LocalOptions("model", "error"), str(model.path), settings)()
+    loaded = Loader(LocalRules("model", "error"), str(model.path), settings)()
     before = loaded.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
     joint = before.followed_by(continuation)
     loaded.close()

@@ -14,7 +14,7 @@ from benchmarks.coverage.populations import HEAVIEST, sizes, uneven
 from benchmarks.coverage.tally import Design, Interval, Measure, Outcome, is_found
 from textassay import agreement
 from textassay.agreement.choice import choice_agreement
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 
 TRUTH_SOURCES = 8_000
 

@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from benchmarks.coverage.populations import HEAVIEST, even, sizes, uneven
 from benchmarks.coverage.tally import Design, Interval, Measure, Outcome, is_found
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.columns import Columns
 from textassay.estimation.compare_rows import DOUBTFUL_P, FEW_SOURCES

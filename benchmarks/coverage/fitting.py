@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.coverage.tally import Design, Interval, Measure, Outcome
 from textassay import agreement
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.fitting.api import fit_sync
 from textassay.fitting.held_out import held_out
 from textassay.fitting.learn import Fitter, Split, Unseen, choose, cross_fit, read_table

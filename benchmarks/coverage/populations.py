@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 
 HEAVIEST = 40
 """Texts of the largest source where sizes are heavy: one source in forty has as many."""

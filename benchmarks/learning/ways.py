@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.learning.recorded import Floats, Recorded
 from textassay.agreement import pearson, spearman
+from textassay.arrays import Codes, Mask
 from textassay.learning import AGGREGATORS, Aggregator, Pool, split_rows
-from textassay.learning.splits import GroupCodes, Mask
 from textassay.runtime.errors import DataError
 
 Predict = Callable[[Mask, int], Floats]
@@ -162,7 +162,7 @@ def measured(
     return found
 
 
-def training_rows(groups: GroupCodes, size: float, seed: int) -> Mask:
+def training_rows(groups: Codes, size: float, seed: int) -> Mask:
     """Draw a share of the rows in whole sources, or about so many rows in at least two."""
     if size < 1:
         return split_rows(groups, size, seed=seed)
@@ -172,7 +172,7 @@ def training_rows(groups: GroupCodes, size: float, seed: int) -> Mask:
     return np.isin(groups, order[: min(max(count, 2), len(sizes) - 1)])
 
 
-def spread_rows(groups: GroupCodes, pool: Mask, count: int, seed: int) -> Mask:
+def spread_rows(groups: Codes, pool: Mask, count: int, seed: int) -> Mask:
     """Choose rows of the pool, one per source as long as possible."""
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(pool))
     seen: dict[int, int] = {}

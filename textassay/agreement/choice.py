@@ -21,9 +21,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textassay.agreement.correlation import Codes, Floats, NumbersLike, RowLabels, finite_array
+from textassay.agreement.correlation import NumbersLike, RowLabels, finite_array
 from textassay.agreement.intervals import (
     CONFIDENCE,
     FEWEST,
@@ -34,6 +33,7 @@ from textassay.agreement.intervals import (
 )
 from textassay.agreement.labels import Measure
 from textassay.agreement.significance import Difference, two_sided
+from textassay.arrays import Codes, Floats, Mask
 from textassay.runtime.errors import DataError
 from textassay.table import column
 
@@ -44,7 +44,7 @@ class Alternatives:
 
     rows: Codes
     """Index of each row's example."""
-    second: NDArray[np.bool_]
+    second: Mask
     """Whether the row is the second text of a pair, whose score is 1 minus the score of the
     first.
     """
@@ -154,7 +154,7 @@ def choices_of(
     for row, group in enumerate(groups):
         if group is not None and not np.isnan(human[row]):
             at.setdefault(group, []).append(row)
-    found: list[tuple[list[int], NDArray[np.bool_]]] = []
+    found: list[tuple[list[int], Mask]] = []
     unscored = undecided = 0
     for rows in at.values():
         if len(rows) < 2:
@@ -187,7 +187,7 @@ def choices_of(
     )  # fmt: skip
 
 
-def _highest(values: Floats) -> NDArray[np.bool_]:
+def _highest(values: Floats) -> Mask:
     # smaller differences, such as between two weighted means, are rounding errors
     return np.asarray(values >= values.max() - 1e-9, bool)
 

@@ -29,12 +29,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from textassay.arrays import Codes, Floats, Mask
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 Coefficient = Literal["pearson", "spearman", "kendall"]
 NumbersLike = ArrayLike | Sequence[float | None]
 """Numbers of shape (n,); `None` or NaN for a missing one."""
@@ -107,7 +106,7 @@ ROWS: dict[Coefficient, Callable[[Floats, Floats], Floats]] = {
 """The three coefficients by name."""
 
 
-def varies(rows: Floats) -> NDArray[np.bool_]:
+def varies(rows: Floats) -> Mask:
     """Return for each row of shape (rows, n) whether it holds two different numbers."""
     return np.asarray((rows != rows[:, :1]).any(axis=1), bool)
 
@@ -218,9 +217,7 @@ def _sum(weights: Floats, a: Floats, b: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij,ij->j", weights, a, b))
 
 
-def _bounded_ratio(
-    above: Floats, x_below: Floats, y_below: Floats, defined: NDArray[np.bool_]
-) -> Floats:
+def _bounded_ratio(above: Floats, x_below: Floats, y_below: Floats, defined: Mask) -> Floats:
     ratio = np.full(len(above), np.nan)
     below = np.sqrt(np.maximum(x_below, 0.0)) * np.sqrt(np.maximum(y_below, 0.0))
     defined = defined & (below > 0)  # a spread whose square underflows counts as 0

@@ -46,12 +46,12 @@ from textassay.agreement.correlation import (
     MIN_POINTS,
     Cells,
     Coefficient,
-    Floats,
     Level,
     Pairs,
     group_coefficients,
     system_means,
 )
+from textassay.arrays import Floats
 from textassay.runtime.errors import ConfigurationError
 
 CONFIDENCE = 0.95

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from textassay.agreement.correlation import Floats, Level
+from textassay.agreement.correlation import Level
 from textassay.agreement.raters import rating_table
+from textassay.arrays import Floats
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import (
     material_digests,

@@ -50,8 +50,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textassay.agreement.correlation import (
-    Codes,
-    Floats,
     NumbersLike,
     Pairs,
     RowLabels,
@@ -67,6 +65,7 @@ from textassay.agreement.intervals import (
     t_quantile,
     too_few_groups,
 )
+from textassay.arrays import Codes, Floats
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO
 from textassay.table import Estimate, ResultRow

@@ -23,7 +23,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.agreement.correlation import Floats, NumbersLike, kendall, pearson, spearman
+from textassay.agreement.correlation import NumbersLike, kendall, pearson, spearman
+from textassay.arrays import Floats
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.table import ResultRow
 

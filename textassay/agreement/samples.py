@@ -16,7 +16,6 @@ import numpy as np
 from textassay.agreement.choice import choices_of, share_difference, share_interval
 from textassay.agreement.correlation import (
     COEFFICIENTS,
-    Floats,
     NumbersLike,
     Pairs,
     RowLabels,
@@ -33,6 +32,7 @@ from textassay.agreement.intervals import (
     vary_groups,
 )
 from textassay.agreement.significance import Difference, difference_of, without_rounding
+from textassay.arrays import Floats
 from textassay.table import Estimate, column
 
 DRAWS = 20

@@ -26,9 +26,7 @@ import numpy as np
 
 from textassay.agreement.correlation import (
     COEFFICIENTS,
-    Codes,
     Coefficient,
-    Floats,
     Level,
     NumbersLike,
     Pairs,
@@ -56,6 +54,7 @@ from textassay.agreement.intervals import (
     t_quantile,
     vary_groups,
 )
+from textassay.arrays import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Estimate, column
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats, Mask
 
 RatingKind = Literal["number", "label"]
 PairScale = tuple[float, float]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

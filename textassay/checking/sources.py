@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.labels import MAX_LABELS, mean_of_defined
+from textassay.arrays import Codes, Floats
 from textassay.checking.by_rater import spread_raters
 from textassay.checking.next_commands import Reading, reading_of
 from textassay.checking.pair import JudgedPair, PairScale

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats, pearson
+from textassay.agreement.correlation import pearson
 from textassay.agreement.intervals import CONFIDENCE, effective_number, t_quantile
-from textassay.checking.pair import Mask
+from textassay.arrays import Codes, Floats, Mask
 from textassay.table import Estimate
 
 MIN_ITEMS = 30

@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from textassay.agreement.correlation import Floats, average_ranks
+from textassay.agreement.correlation import average_ranks
 from textassay.agreement.labels import LabelAgreement, label_agreement
+from textassay.arrays import Floats
 from textassay.checking.pair import JudgedPair
 from textassay.checking.phrases import (
     ends,

@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import effective_number
 from textassay.agreement.raters import RaterAgreement, rater_agreement, rating_table
+from textassay.arrays import Codes, Floats
 from textassay.estimation.columns import Columns
 from textassay.estimation.maps import MapScales, grid_of, learn_map
 from textassay.estimation.means import Linearized, weighted_mean

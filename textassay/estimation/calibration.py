@@ -19,8 +19,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from textassay.agreement.correlation import Codes, Floats, kendall, pearson, spearman
+from textassay.agreement.correlation import kendall, pearson, spearman
 from textassay.agreement.labels import mean_interval
+from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.columns import Columns, one_signature
 from textassay.estimation.maps import (
     Grid,
@@ -36,7 +37,7 @@ from textassay.estimation.maps import (
     learn_map,
 )
 from textassay.estimation.probabilities import level_report, with_temperature, yes_report
-from textassay.learning.splits import Mask, fold_masks
+from textassay.learning.splits import fold_masks
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import (

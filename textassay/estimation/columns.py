@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.joined import (
     AspectMap,
     People,
@@ -31,8 +30,9 @@ from textassay.agreement.records import (
     read_score_rows,
     refuse_several_judges,
 )
+from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.maps import MapScales
-from textassay.learning.splits import Mask, group_codes
+from textassay.learning.splits import group_codes
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.files import JsonLines
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY

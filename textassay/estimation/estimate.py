@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import MOSTLY, commonest, effective_number
+from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.estimation.maps import Map, MapScales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
@@ -45,7 +45,6 @@ from textassay.estimation.means import (
     unseen_errors,
     weighted_mean,
 )
-from textassay.learning.splits import Mask
 from textassay.table import (
     Alert,
     Column,

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import t_quantile
 from textassay.agreement.joined import People
+from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.columns import Columns, Judged
 from textassay.estimation.maps import MapScales, learn_map
-from textassay.learning.splits import Mask
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Displayed, Note, ResultRow, Table, column, table_of

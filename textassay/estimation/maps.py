@@ -32,7 +32,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.learning.splits import fold_masks
 from textassay.learning.training import least_error
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName

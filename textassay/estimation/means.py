@@ -36,10 +36,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Codes, Floats, pearson
+from textassay.agreement.correlation import pearson
 from textassay.agreement.intervals import effective_number, t_quantile
 from textassay.agreement.significance import two_sided
-from textassay.learning.splits import Mask
+from textassay.arrays import Codes, Floats, Mask
 from textassay.runtime.errors import UnknownName
 from textassay.table import Estimate, column
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.estimation.means import Linearized, MeanUnit, mean_over
 from textassay.table import Estimate
 

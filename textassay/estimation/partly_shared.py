@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Floats
 from textassay.agreement.intervals import t_quantile
+from textassay.arrays import Floats
 from textassay.estimation.means import Linearized
 from textassay.estimation.paired import NO_SPREAD, PairedDifference
 from textassay.table import Estimate

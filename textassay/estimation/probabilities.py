@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.estimation.maps import MapScales
 from textassay.learning.splits import fold_masks
 from textassay.learning.training import FOLDS

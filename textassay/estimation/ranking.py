@@ -27,9 +27,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
-from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.joined import join_notes, some_ids
 from textassay.agreement.records import read_score_rows, refuse_several_judges
+from textassay.arrays import Codes, Floats
 from textassay.estimation.means import (
     Linearized,
     SystemDifference,

@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from textassay.agents.prompt_template import Task
+from textassay.arrays import Mask
 from textassay.evaluation.opening import models_in_batches, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
@@ -44,7 +45,6 @@ from textassay.fitting.learn import (
 )
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
 from textassay.fitting.request import FitByModel
-from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
     SCALE,

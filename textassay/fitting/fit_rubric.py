@@ -22,6 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fence_texts
+from textassay.arrays import Codes, Floats, Mask
 from textassay.fitting.alignment import Alignment, AlignmentResult, NodeValues, read_kept
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
@@ -34,8 +35,6 @@ from textassay.fitting.learn import (
 )
 from textassay.fitting.request import FitRubric
 from textassay.learning.attribution import Importance
-from textassay.learning.splits import GroupCodes, Mask
-from textassay.learning.training import Floats
 from textassay.methods.hd_eval import SCALE
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
@@ -368,7 +367,7 @@ def _residuals(human: Floats, features: Floats) -> Floats:
     return np.asarray(np.abs(design @ weights - human), float)
 
 
-def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
+def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     """Return at most `count` of the rows, spread evenly over the groups."""
     at = np.flatnonzero(rows)
     if len(at) <= count:

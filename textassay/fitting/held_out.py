@@ -40,6 +40,7 @@ from textassay.agreement.intervals import (
     resample,
 )
 from textassay.agreement.significance import Difference, compute_agreement, difference_between
+from textassay.arrays import Codes, Floats
 from textassay.fitting.importance import importance, importance_over_folds, share_of_labels
 from textassay.fitting.learn import (
     EVALUATOR,
@@ -58,8 +59,8 @@ from textassay.fitting.learn import (
     predict,
 )
 from textassay.fitting.request import FitRequest
-from textassay.learning.splits import GroupCodes, split_rows
-from textassay.learning.training import Floats, features_for
+from textassay.learning.splits import split_rows
+from textassay.learning.training import features_for
 from textassay.runtime.base import Json
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
@@ -392,9 +393,7 @@ def _inflation(repeats: Sequence[Sequence[Fold]]) -> float:
     return math.sqrt(1 / len(repeats) + shared)
 
 
-def _over_folds(
-    folds: Sequence[Fold], predicted: Floats, human: Floats, groups: GroupCodes
-) -> Json:
+def _over_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, groups: Codes) -> Json:
     """Return the mean over the folds of each coefficient, weighted by their rows.
 
     What a fold was learned from is low where its own ratings are high, so that a coefficient over

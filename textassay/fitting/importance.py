@@ -24,6 +24,7 @@ from textassay.agreement.choice import (
 from textassay.agreement.correlation import number_or_none, pair_up, pearson
 from textassay.agreement.intervals import CONFIDENCE, number_of_groups, resample
 from textassay.agreement.significance import difference_between
+from textassay.arrays import Codes, Floats, Mask
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
@@ -41,8 +42,8 @@ from textassay.learning.attribution import (
     pool_importances,
     t_interval,
 )
-from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks
-from textassay.learning.training import FOLDS, Floats
+from textassay.learning.splits import draw_groups, fold_masks
+from textassay.learning.training import FOLDS
 from textassay.runtime.base import Json
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelScale, LabelSets
@@ -540,13 +541,13 @@ def share_of_labels(values: Floats, table: FeatureTable) -> Estimate:
     return _share(*_right_labels(values, table))
 
 
-def _share(right: Floats, units: GroupCodes) -> Estimate:
+def _share(right: Floats, units: Codes) -> Estimate:
     if not len(right):
         return Estimate(None)
     return Estimate(float(right.mean()), *(share_interval(right, units) or ()))
 
 
-def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats, GroupCodes]:
+def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats, Codes]:
     """Return how far each choice is right, and the source that it belongs to.
 
     Choices are between the texts of pairs or of sources with one best text, or between the labels
@@ -571,9 +572,9 @@ def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats
     return found.shares[0], found.units
 
 
-def _right_labels(values: Floats, table: FeatureTable) -> tuple[Floats, GroupCodes]:
+def _right_labels(values: Floats, table: FeatureTable) -> tuple[Floats, Codes]:
     """Return the share of the raters of each text who gave the label with the highest value."""
-    shares, units = list[Floats](), list[GroupCodes]()
+    shares, units = list[Floats](), list[Codes]()
     for own in table.label_sets:
         at = [table.aspects.index(name) for name in own]
         known = ~np.isnan(values[:, at]).any(axis=1) & ~np.isnan(table.human[:, at]).any(axis=1)

@@ -34,19 +34,12 @@ import numpy as np
 from textassay.agreement.correlation import pair_up
 from textassay.agreement.raters import rating_table
 from textassay.agreement.significance import compute_agreement
+from textassay.arrays import Codes, Floats, Mask
 from textassay.fitting.request import FitRequest
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.pooling import Pool
-from textassay.learning.splits import (
-    GroupCodes,
-    Mask,
-    draw_groups,
-    fold_masks,
-    group_codes,
-    hold_out,
-    split_rows,
-)
-from textassay.learning.training import FOLDS, Floats, HeldOut, find_leaks
+from textassay.learning.splits import draw_groups, fold_masks, group_codes, hold_out, split_rows
+from textassay.learning.training import FOLDS, HeldOut, find_leaks
 from textassay.methods.fitted.evaluator import (
     FeatureScores,
     matching_names,
@@ -79,7 +72,7 @@ class FeatureTable:
     """Ratings, shape (n, aspects); NaN if a row has none."""
     aspects: tuple[str, ...]
     """Names of the human aspects."""
-    groups: GroupCodes
+    groups: Codes
     """Code of each row's source, shape (n,)."""
     grouped_by: str
     """The field that identifies a source: `group`, `source`, or `row`."""

@@ -22,14 +22,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from textassay.arrays import Floats, Mask
 from textassay.learning.blas import one_blas_thread
 from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, blend_notes
 from textassay.learning.pooling import Pool, PooledMeans, RowsWithMeans, Systems
-from textassay.learning.splits import Mask, group_codes
+from textassay.learning.splits import group_codes
 from textassay.learning.standardizer import Standardizer
 from textassay.learning.training import (
     Explaining,
-    Floats,
     HeldOut,
     Numbers,
     column_names,

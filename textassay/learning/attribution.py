@@ -20,10 +20,11 @@ from functools import partial
 
 import numpy as np
 
+from textassay.arrays import Codes, Floats, Mask
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.pooling import Systems
-from textassay.learning.splits import GroupCodes, Mask, group_codes
-from textassay.learning.training import Floats, column_names
+from textassay.learning.splits import group_codes
+from textassay.learning.training import column_names
 from textassay.runtime.errors import ConfigurationError, DataError
 
 Predict = Callable[[Floats], Floats]
@@ -274,7 +275,7 @@ def _error_function(human: Floats) -> Callable[[Floats], Floats]:
     return error
 
 
-def _gaps(features: Floats) -> GroupCodes:
+def _gaps(features: Floats) -> Codes:
     """Return a code for the gaps of each row."""
     return np.unique(np.isnan(features), axis=0, return_inverse=True)[1].ravel()
 
@@ -283,7 +284,7 @@ def _predict_shuffled(
     predict: Predict,
     x: Floats,
     entries: Sequence[list[int]],
-    shuffles: Sequence[Sequence[GroupCodes]],
+    shuffles: Sequence[Sequence[Codes]],
 ) -> Iterator[Floats]:
     """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
     repeats = len(shuffles[0]) if shuffles else 0
@@ -299,7 +300,7 @@ def _predict_shuffled(
         yield from predicted.reshape(len(chosen), repeats, len(x), -1)
 
 
-def _within(strata: GroupCodes, order: GroupCodes) -> GroupCodes:
+def _within(strata: Codes, order: Codes) -> Codes:
     """Return a shuffle within strata, in the order of the given one."""
     # a row that gets a gap may lose all features, and so its prediction
     exchanged = np.empty_like(order)
@@ -308,7 +309,7 @@ def _within(strata: GroupCodes, order: GroupCodes) -> GroupCodes:
 
 
 def _influences(
-    growths: Floats, borrowed: Floats, rated: Mask, strata: GroupCodes, codes: GroupCodes
+    growths: Floats, borrowed: Floats, rated: Mask, strata: Codes, codes: Codes
 ) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 

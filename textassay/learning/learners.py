@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from textassay.arrays import Codes, Floats, Mask
 from textassay.learning.pooling import FEWEST, RowsWithMeans, compare_pooling
 from textassay.learning.regression import (
     KernelSum,
@@ -36,11 +37,10 @@ from textassay.learning.regression import (
     fit_nnls,
     fit_ridge,
 )
-from textassay.learning.splits import GroupCodes, Mask, group_codes
+from textassay.learning.splits import group_codes
 from textassay.learning.training import (
     Explaining,
     FitResult,
-    Floats,
     HeldOut,
     JointLearner,
     Learner,
@@ -382,7 +382,7 @@ class AspectLearner:
         self,
         names: Sequence[str],
         rows: RowsWithMeans,
-        groups: GroupCodes,
+        groups: Codes,
         ratings: Floats,
         named: Set[str],
     ) -> list[LearnedAspect]:
@@ -399,7 +399,7 @@ class AspectLearner:
         return AGGREGATORS[self.name] if self.weigh or self.name != "auto" else fit_members
 
     def _learn_one(
-        self, name: str, rows: RowsWithMeans, groups: GroupCodes, ratings: Floats, named: Set[str]
+        self, name: str, rows: RowsWithMeans, groups: Codes, ratings: Floats, named: Set[str]
     ) -> LearnedAspect:
         """Learn one aspect from the rows that are rated on it."""
         used = ~np.isnan(ratings)
@@ -431,7 +431,7 @@ class AspectLearner:
         return made
 
     def _learn_together(
-        self, names: Sequence[str], rows: RowsWithMeans, groups: GroupCodes, ratings: Floats
+        self, names: Sequence[str], rows: RowsWithMeans, groups: Codes, ratings: Floats
     ) -> list[LearnedAspect]:
         """Learn all aspects at once, from the rows that are rated on each of them."""
         used = ~np.isnan(ratings).any(axis=1)

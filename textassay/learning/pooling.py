@@ -22,16 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from textassay.arrays import Codes, Floats, Mask
 from textassay.learning.regression import fit_ridge
-from textassay.learning.splits import GroupCodes, Mask, fold_masks
-from textassay.learning.training import (
-    FOLDS,
-    ROWS_TO_COMPARE,
-    Floats,
-    HeldOut,
-    Training,
-    least_error,
-)
+from textassay.learning.splits import fold_masks
+from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, HeldOut, Training, least_error
 
 Systems = Sequence[str | None]
 
@@ -238,7 +232,7 @@ class RowsWithMeans:
 
 
 def compare_pooling(
-    without: Training, beside: Training, systems: GroupCodes, *, new: bool, least_gain: float
+    without: Training, beside: Training, systems: Codes, *, new: bool, least_gain: float
 ) -> tuple[bool, dict[str, float]] | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
@@ -265,7 +259,7 @@ def compare_pooling(
     return clearly if new else falls, errors
 
 
-def _cells(rows: Training, systems: GroupCodes, *, new: bool) -> list[tuple[Mask, Mask]]:
+def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
     if len(np.unique(rows.groups)) < 2 or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]

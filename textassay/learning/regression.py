@@ -28,8 +28,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from textassay.learning.splits import Mask, fold_masks
-from textassay.learning.training import FOLDS, FitResult, Floats, Training, dot
+from textassay.arrays import Floats, Mask
+from textassay.learning.splits import fold_masks
+from textassay.learning.training import FOLDS, FitResult, Training, dot
 from textassay.runtime.errors import DataError
 
 PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))

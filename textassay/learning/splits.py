@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from textassay.arrays import Codes, Mask
 from textassay.runtime.errors import ConfigurationError, DataError
 
-GroupCodes = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
-
-def group_codes(groups: Iterable[Hashable]) -> GroupCodes:
+def group_codes(groups: Iterable[Hashable]) -> Codes:
     """Number groups from 0 in order of appearance.
 
     A row whose group is `None` or NaN, as tables have it for gaps, is a group of its own.
@@ -43,7 +40,7 @@ def is_gap(label: object) -> bool:
     return label is None or (isinstance(label, float) and label != label)
 
 
-def split_rows(groups: GroupCodes, fraction: float, *, seed: int) -> Mask:
+def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
     """Draw groups at random until they contain about this fraction of the rows.
 
     A smaller fraction under the same seed gives a subset of a larger one, so a curve over fractions
@@ -72,7 +69,7 @@ def split_rows(groups: GroupCodes, fraction: float, *, seed: int) -> Mask:
     return np.isin(groups, chosen[: count - 1])
 
 
-def hold_out(groups: GroupCodes, fraction: float, train: Mask, *, seed: int) -> Mask:
+def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
     """Draw the groups to hold out if they are not simply all groups that are not trained on.
 
     They are drawn from the other end of the order in which `split_rows` draws, so that under one
@@ -107,13 +104,13 @@ def _require_share(what: str, fraction: float) -> None:
         raise ConfigurationError(f"a fraction to {what} must be between 0 and 1, not {fraction!r}")
 
 
-def _first_groups(groups: GroupCodes, fraction: float, order: GroupCodes) -> GroupCodes:
+def _first_groups(groups: Codes, fraction: float, order: Codes) -> Codes:
     """Return the groups, the first of this order, that hold about the wanted share of rows."""
     filled = np.cumsum(np.bincount(groups)[order])
     return order[: int(np.abs(filled - fraction * len(groups)).argmin()) + 1]
 
 
-def folds(groups: GroupCodes, count: int, *, seed: int) -> GroupCodes:
+def folds(groups: Codes, count: int, *, seed: int) -> Codes:
     """Deal groups into folds of about equal numbers of rows.
 
     Args:
@@ -149,13 +146,13 @@ def folds(groups: GroupCodes, count: int, *, seed: int) -> GroupCodes:
     return fold_of[codes]
 
 
-def fold_masks(groups: GroupCodes, count: int, *, seed: int) -> list[Mask]:
+def fold_masks(groups: Codes, count: int, *, seed: int) -> list[Mask]:
     """Return which rows each fold has, dealt as by `folds`."""
     fold = folds(groups, count, seed=seed)
     return [fold == number for number in range(int(fold.max()) + 1)]
 
 
-def draw_groups(groups: GroupCodes, rows: int, *, seed: int) -> Mask:
+def draw_groups(groups: Codes, rows: int, *, seed: int) -> Mask:
     """Draw whole groups, at least two, that have about so many rows; all if there are not more."""
     if len(groups) <= rows:
         return np.ones(len(groups), bool)

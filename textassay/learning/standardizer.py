@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.learning.splits import Mask
-from textassay.learning.training import Floats
+from textassay.arrays import Floats, Mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks, is_gap
+from textassay.arrays import Codes, Floats, Mask
+from textassay.learning.splits import draw_groups, fold_masks, is_gap
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LEVEL_FEATURES, slug
 
-Floats = NDArray[np.float64]
 Numbers = ArrayLike | Sequence[Sequence[float | None]]
 """A table of numbers as users give it, shape (rows, columns); NaN or `None` for gaps."""
 
@@ -34,7 +34,7 @@ class Training:
     """Standardized, shape (n, features); a gap is 0, which is the feature's mean."""
     target: Floats
     """Standardized ratings, shape (n,)."""
-    groups: GroupCodes
+    groups: Codes
     """Code of each row's group, shape (n,)."""
     own: Mask
     """Which features averages use, shape (features,): `features_for` the target."""
@@ -43,7 +43,7 @@ class Training:
     threads: int = 1
     """Threads a learner may use."""
 
-    def rows(self, chosen: Mask | GroupCodes) -> Training:
+    def rows(self, chosen: Mask | Codes) -> Training:
         """Return the chosen rows."""
         return replace(
             self,
@@ -118,7 +118,7 @@ class HeldOut:
     def __init__(
         self,
         target: Floats,
-        groups: GroupCodes,
+        groups: Codes,
         predicted: Mapping[str, Floats],
         failed: Mapping[str, str],
     ) -> None:
@@ -127,7 +127,7 @@ class HeldOut:
         self._groups = np.unique(groups, return_inverse=True)[1]
         self.squared = {name: (values - target) ** 2 for name, values in predicted.items()}
 
-    def rows(self, chosen: Mask | GroupCodes) -> HeldOut:
+    def rows(self, chosen: Mask | Codes) -> HeldOut:
         """Return the chosen rows."""
         predicted = {name: values[chosen] for name, values in self._predicted.items()}
         return HeldOut(self._target[chosen], self._groups[chosen], predicted, self.failed)
@@ -171,7 +171,7 @@ class HeldOut:
         return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
 
 
-def least_error(squared: Mapping[str, Floats], groups: GroupCodes, first: str) -> str:
+def least_error(squared: Mapping[str, Floats], groups: Codes, first: str) -> str:
     """Return the name of the least squared error, or the first if within a standard error."""
     best = min(squared, key=lambda name: float(squared[name].mean()))
     # errors of one group rise and fall together, so their spread is taken over groups

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textassay.learning.training import FitResult, Floats, Training
+from textassay.arrays import Codes, Floats
+from textassay.learning.training import FitResult, Training
 from textassay.runtime.errors import DataError
 
-Ints = NDArray[np.intp]
 _BINS = 64
 """Most values of a feature between which a tree may split."""
 
@@ -198,7 +197,7 @@ def fit_boosting(training: Training) -> FitResult:
     return boost(training, clear_directions(training))
 
 
-def boost(training: Training, directions: Ints) -> FitResult:
+def boost(training: Training, directions: Codes) -> FitResult:
     """Gradient boosting that never falls in features of direction 1 nor rises in features of -1."""
     return _train(
         training,
@@ -212,7 +211,7 @@ def boost(training: Training, directions: Ints) -> FitResult:
     )
 
 
-def clear_directions(training: Training) -> Ints:
+def clear_directions(training: Training) -> Codes:
     """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
     Standard errors come from the rows' products, which scatter widely for a feature that helps at
@@ -263,7 +262,7 @@ def _train(training: Training, rounds: int, **settings: Any) -> FitResult:
 class Binned:
     """Features as numbers of bins, which is all that a split looks at."""
 
-    codes: Ints
+    codes: Codes
     """Bin of each value, shape (n, features)."""
     thresholds: list[Floats]
     """By feature, the values between its bins; a bin's rows lie at or below its own."""
@@ -287,13 +286,13 @@ class Binned:
 class JointTree:
     """One tree; nodes are numbered in the order in which they were split."""
 
-    feature: Ints
+    feature: Codes
     """Feature of each split, -1 for leaves, shape (nodes,)."""
-    bin: Ints
+    bin: Codes
     """Rows of up to this bin go left, shape (nodes,)."""
-    left: Ints
+    left: Codes
     """Number of the left child; the right one's is the next, shape (nodes,)."""
-    count: Ints
+    count: Codes
     """Rows in each node, shape (nodes,)."""
     value: Floats
     """Mean of each target over the node's rows, shape (nodes, targets)."""
@@ -325,7 +324,7 @@ def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[FitRe
 
 
 def _grow(
-    binned: Binned, targets: Floats, rows: Ints, leaf: int, rng: np.random.Generator | None = None
+    binned: Binned, targets: Floats, rows: Codes, leaf: int, rng: np.random.Generator | None = None
 ) -> JointTree:
     """Grow a tree layer by layer, all nodes of a layer at once."""
     codes, y = binned.codes[rows], targets[rows]
@@ -354,8 +353,8 @@ def _grow(
 
 
 def _best_splits(
-    codes: Ints, y: Floats, node: Ints, sizes: Ints, leaf: int, rng: np.random.Generator | None
-) -> tuple[Ints, Ints]:
+    codes: Codes, y: Floats, node: Codes, sizes: Codes, leaf: int, rng: np.random.Generator | None
+) -> tuple[Codes, Codes]:
     """Return the best feature and bin to split each node at, -1 if none lowers the error."""
     nodes, width, bins = len(sizes), codes.shape[1], int(codes.max(initial=0)) + 1
     shape = (nodes, width, bins)
@@ -419,7 +418,7 @@ def _tree_text(number: int, tree: JointTree, binned: Binned, target: int) -> str
     place = np.where(is_leaf, -np.cumsum(is_leaf, dtype=np.intp), np.cumsum(~is_leaf) - 1)
     splits = np.flatnonzero(~is_leaf)
     leaf, counted = tree.value[is_leaf, target], tree.count[is_leaf]
-    fields: dict[str, Sequence[float] | Ints | Floats] = {
+    fields: dict[str, Sequence[float] | Codes | Floats] = {
         "Tree": [number], "num_leaves": [len(leaf)], "num_cat": [0]
     }  # fmt: skip
     if len(splits):

@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.correlation import Floats, number_or_none
+from textassay.agreement.correlation import number_or_none
+from textassay.arrays import Floats
 from textassay.report.rendering import visible
 from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.agreement.correlation import Floats
 from textassay.agreement.joined import join_notes
+from textassay.arrays import Floats
 from textassay.estimation.means import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build

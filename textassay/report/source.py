@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.correlation import Floats, average_ranks
+from textassay.agreement.correlation import average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import judged_data, refuse_other_labels
+from textassay.arrays import Floats
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError

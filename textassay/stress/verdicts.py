@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.arrays import Codes, Floats
 from textassay.estimation.gate_verdict import GateVerdict
 from textassay.estimation.means import Linearized, holm, mean_over_groups
 from textassay.estimation.paired import NO_SPREAD

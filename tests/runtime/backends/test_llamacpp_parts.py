@@ -15,7 +15,7 @@ from textassay.runtime.backends.local.llamacpp_engine import (
     plan_batches,
     reusable,
 )
-from textassay.runtime.backends.local.model import LocalOptions, fit_to_context
+from textassay.runtime.backends.local.model import LocalRules, fit_to_context
 from textassay.runtime.backends.local.scoring import Sampler, nucleus
 from textassay.runtime.errors import ConfigurationError, ContextTooLong
 from textassay.runtime.model import ContinuationRequest
@@ -119,7 +119,7 @@ def test_a_tiny_temperature_picks_the_best():
         assert {sampler.pick(row) for _ in range(20)} == {1}
 
 
-RULES = LocalOptions("m", "source")
+RULES = LocalRules("m", "source")
 WORDS = st.text(st.sampled_from("ab\n") | st.characters(codec="utf-8"), min_size=1, max_size=50)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.embedded_model import needs_embedded
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.local.llamacpp import Loader, find_embedded
-from textassay.runtime.backends.local.model import LocalOptions
+from textassay.runtime.backends.local.model import LocalRules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
@@ -68,7 +68,7 @@ def loaded(request, tmp_path_factory):
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path
     settings = LocalSettings(n_gpu_layers=0, threads=1)
-    opened = Loader(LocalOptions("m", "error"), str(path), settings)()
+    opened = Loader(LocalRules("m", "error"), str(path), settings)()
     yield opened
     opened.close()
 

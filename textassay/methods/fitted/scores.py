@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from textassay.agents.aggregation import broken_part, common_fields, leave_unscored, usage_of
+from textassay.arrays import Floats
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
-from textassay.learning.training import Floats
 from textassay.methods.fitted.evaluator import (
     Evaluator,
     read_files,

@@ -33,8 +33,8 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.backends.local.model import (
     LoadedModel,
     LocalModel,
-    LocalOptions,
     LocalResponse,
+    LocalRules,
     ModelTask,
 )
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
@@ -48,7 +48,7 @@ class LoadedGGUF(LoadedModel):
     """A loaded file on its thread."""
 
     def __init__(
-        self, rules: LocalOptions, weights: Weights, engine: LlamaEngine, digest: str
+        self, rules: LocalRules, weights: Weights, engine: LlamaEngine, digest: str
     ) -> None:
         self.weights, self.engine, self.digest = weights, engine, digest
         template = ChatTemplate(
@@ -94,7 +94,7 @@ class LoadedGGUF(LoadedModel):
 class Loader:
     """Finds or downloads a file and loads it when called; `sha256` is its digest, if known."""
 
-    rules: LocalOptions
+    rules: LocalRules
     spec: str
     settings: LocalSettings
     check_tensors: bool = False
@@ -212,7 +212,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         local = LocalSettings(**settings)
         if local.mode == "exact":
             _refuse_throughput(local)
-        rules = LocalOptions(name, local.truncate or "error")
+        rules = LocalRules(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
         queue = WorkQueue[LoadedGGUF, PromptedRequest, LocalResponse](

@@ -53,7 +53,7 @@ TokenPlan = TypeVar("TokenPlan")
 
 
 @dataclass(frozen=True)
-class LocalOptions:
+class LocalRules:
     """The options of a model that apply to every request."""
 
     name: str
@@ -74,7 +74,7 @@ class LoadedModel(ABC):
 
     def __init__(
         self,
-        rules: LocalOptions,
+        rules: LocalRules,
         vocabulary: Vocabulary,
         tokenize: Callable[[Prompted], PromptIds],
         *,
@@ -172,7 +172,7 @@ def fit_to_context(
     length: Callable[[TokenPlan], int],
     *,
     limit: int,
-    rules: LocalOptions,
+    rules: LocalRules,
 ) -> tuple[TokenPlan, int]:
     """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 

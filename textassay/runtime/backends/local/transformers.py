@@ -27,8 +27,8 @@ from textassay.runtime.backends.local.files import folder_digest, locate_folder
 from textassay.runtime.backends.local.model import (
     LoadedModel,
     LocalModel,
-    LocalOptions,
     LocalResponse,
+    LocalRules,
     ModelTask,
     Truncate,
 )
@@ -270,7 +270,7 @@ class LoadedTransformers(LoadedModel):
     """A loaded model on its thread: evaluates sequences in batches."""
 
     def __init__(
-        self, rules: LocalOptions, spec: str, settings: TransformersSettings, n_ctx: int | None
+        self, rules: LocalRules, spec: str, settings: TransformersSettings, n_ctx: int | None
     ) -> None:
         """Find, or download, a model and load it; raises the errors of `LocalModel.open`."""
         folder, label = locate_folder(spec), rules.name
@@ -616,7 +616,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         **settings: Any,
     ) -> None:
         own = TransformersSettings(**settings)
-        self._rules, self._n_ctx = LocalOptions(name, truncate), n_ctx
+        self._rules, self._n_ctx = LocalRules(name, truncate), n_ctx
         queue = WorkQueue[LoadedTransformers, PromptedRequest, LocalResponse](
             partial(LoadedTransformers, self._rules, spec, own, n_ctx),
             LengthOrder(batch_tokens=own.batch_tokens),
