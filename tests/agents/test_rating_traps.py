@@ -563,3 +563,54 @@ def test_numbers_in_words_are_read_up_to_a_hundred(answer, value):
 def test_what_is_not_rated_has_no_rating(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="coherence") for answer in answers}
     assert {a: found.value for a, found in read.items() if isinstance(found, Rating)} == {}
+
+
+def value_of(answer: str, aspect: str = "clarity", scale: tuple[float, float] = FIVE):
+    return getattr(parse_rating(answer, scale=scale, aspect=aspect), "value", None)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "can't exceed a 2",
+        "cannot get more than a 2",
+        "can't go beyond 2",
+        "couldn't be rated higher than 2",
+    ],
+)
+def test_the_most_that_a_judge_can_give_is_the_rating(bound):
+    assert value_of(f"Half of the terms are never explained, so clarity {bound}.") == 2
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["I had been thinking of a 4 here.", "I counted 40 commas in all.", "My first look said 3."],
+)
+def test_a_rating_by_name_outranks_the_other_numbers_of_the_judge(before):
+    assert value_of(f"{before} The order helps the reader. This gives a rating of 2.") == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Nothing is missing, so I give it the top mark: 5.", "Clarity earns the maximum of 5.",
+     "If you ask me I would give it 5 from 5.", "I suppose a 5, then, if I must pick one.",
+     "It is not easy to find a fault → 5", "The answer is 5.", "Clarity: 5 (of 5)",
+     "Clarity 5+! A joy to read.", '<mark aspect="clarity">5</mark>',
+     '{"step_1": "Read it twice.", "step_2": {"final": {"clarity_rating": 5}}}',
+     'It covers 6 topics. {"clarity": {"score": 5, "why": "short"}}',
+     "I withdraw the 4. Rating: 5"],
+)  # fmt: skip
+def test_words_that_seem_to_deny_a_rating_leave_no_other_one(answer):
+    assert value_of(answer) == 5
+
+
+@pytest.mark.parametrize("back", ["I withdraw it.", "I take this rating back.", "It can't stand."])
+def test_a_rating_that_is_taken_back_is_not_read(back):
+    assert value_of(f"Clarity: 4. On a closer look two parts are missing. {back}") is None
+
+
+def test_a_percentage_of_the_asked_scale_is_a_rating():
+    assert (
+        value_of("It has 3 gaps. I would say it's 85% on the 0-100 scale.", scale=(0.0, 100.0))
+        == 85
+    )

@@ -10,7 +10,6 @@ rating, and is asked for again with a reminder of the form.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -183,7 +182,7 @@ def _parse(
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
     statements = [f.statement for f in stated if f.statement]
-    statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
+    statements += _without_replaced(plain, prose, own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     if (
@@ -220,15 +219,6 @@ def _without_counts(numbers: list[RankedNumber], scale: tuple[float, float]) -> 
         or one.rank == "loose"
         or (one.rank != "set off" and (one.owner == "aspect" or not is_rated))
     ]
-
-
-def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
-    """Return the last rating alone if the others are the parts that it is the sum of."""
-    if len(statements) < 3:
-        return statements
-    *parts, total = statements
-    points = sum(part.value for part in parts), sum(part.top or math.inf for part in parts)
-    return [total] if points == (total.value, high) == (total.value, total.top) else statements
 
 
 # final score: 3   let me lower my score to

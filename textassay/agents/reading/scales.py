@@ -56,8 +56,7 @@ _SCALES = (
         r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
         rf"\s(?:von|de|da|от|van|od)\s(?P<numbers>{_RANGE})",
     ),
-    (("分制",), rf"(?P<numbers>{NUMBER})分制"),
-    (("点満点",), rf"(?P<numbers>{NUMBER})点?満点(?:中|で)?"),
+    (("分制", "満点"), rf"(?P<numbers>{NUMBER})(?:分制|点?満点(?:中|で)?)"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
     (
         ("on", "using"),
@@ -91,7 +90,7 @@ _SCALES = (
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
-        ("of",),
+        ("out", "(of"),
         r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?"
         rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
     ),

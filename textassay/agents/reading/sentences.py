@@ -85,7 +85,7 @@ class Sentence(NamedTuple):
             return "aspect"
         if QUALITY_NAME.search(name) or (not label and opening["about"]):
             return "other"
-        if _EXPLANATION.match(self.text) or _PART_NAME.fullmatch(name):
+        if _EXPLANATION.match(self.text):
             return "same"
         if _names_rating(name):
             is_apart = begins_line and self.plain[: self.start].endswith("\n\n")
@@ -230,13 +230,6 @@ _TOPIC = lazy_pattern(
     r"(?:(?:its|the)\s)?(?P<name>(?:\w++[\s-]){0,2}\w++)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
 )
-
-# parts of what is said of one aspect
-_PART_NAME = lazy_pattern(
-    r"(?i)(?:key\s)?(?:strengths?|weakness(?:es)?|pros?|cons?|summary|details?|observations?|issues?"
-    r"|errors?|problems?|positives?|negatives?|suggestions?|improvements?|examples?|reasons?)"
-)
-
 
 # Rating: 4 (clarity)
 _QUALITY_BEHIND = lazy_pattern(rf"(?i)\s?\((?:the\s)?{QUALITY}\)")
