@@ -730,6 +730,25 @@ async def test_every_juror_answers_all_questions_of_a_text_in_one_json_object(ro
     assert [len(model.requests) for model in models.values()] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "requests"),
+    [
+        ("decide", {}, 2),
+        ("llm-score", {}, 2),
+        ("llm-score", {"parse_retries": 0}, 1),
+        ("hd-eval", {"parse_retries": 3}, 4),
+    ],
+)
+async def test_an_unusable_json_answer_is_requested_again_as_often_as_others(
+    method, options, requests
+):
+    model = ScriptedModel(lambda _: "Hm.", capabilities=json_judge().capabilities)
+    scores = await typed_scores(model, method, **options)
+    assert len(model.requests) == requests
+    assert {score.outcome for score in scores} == {"invalid"}
+    assert len(scores[0].evidence) >= requests - 1
+
+
 async def test_a_question_that_a_json_object_leaves_out_is_invalid_and_the_others_count():
     scores = await typed_scores(json_judge(lacks="q2"), "decide")
     assert [score.outcome for score in scores] == ["scored", "invalid", "scored", "scored"]

@@ -188,7 +188,8 @@ class PromptMethod(TaskMethod, ABC):
         """
         options = options or self.Options()
         if options.profile in self.typed_profiles:
-            models = profiles.with_typed_judge(models, self.judge)
+            retries = getattr(options, "parse_retries", 1)
+            models = profiles.with_typed_judge(models, self.judge, retries)
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         self._asks: list[Ask] = []
         if self.no_decisions and self.decides:

@@ -471,16 +471,92 @@ TONES = Question.choice("Which tone?", {"dry": "", "warm": "kind", "B": "named l
     [("warm", "warm"), ("Warm.", "warm"), ("A", "dry"), ("B", "warm"), ("C", "B"), ("cold", None)],
 )
 async def test_an_option_of_a_json_answer_may_be_named_in_place_of_its_letter(written, option):
+    assert await option_in_json(TONES, written) == option
+
+
+async def option_in_json(question: Question, written: Any) -> str | None:
     model = TypedJudge(chat(lambda _: json.dumps({"q1": written})))
-    [answer] = (await model.decide(about("It rained.", (TONES,)))).answers
-    assert (answer.likeliest if answer.probabilities else None) == option
+    [answer] = (await model.decide(about("It rained.", (question,)))).answers
+    return answer.likeliest if answer.probabilities else None
+
+
+@pytest.mark.parametrize(
+    ("names", "written", "option"),
+    [
+        (("good", "not good"), "not good", "not good"),
+        (("good", "not good"), "Good", "good"),
+        (("good", "Good"), "GOOD", None),
+        (("None", "some"), None, None),
+        (("None", "some"), "none", "None"),
+        (("true", "false"), False, "false"),
+        (("yes", "no"), True, "yes"),
+        (("Fair.", "Poor."), "fair", "Fair."),
+        (("2", "1", "3"), 1, "1"),
+        (("2", "1", "3"), 3.0, "3"),
+    ],
+)
+async def test_a_name_counts_only_if_it_is_one_option_s(names, written, option):
+    assert await option_in_json(Question.choice("Which?", names), written) == option
+
+
+@pytest.mark.parametrize(
+    ("levels", "written", "option"),
+    [
+        (("0", "0.5", "1"), 1, "0"),  # by its number, as the prompt asks
+        (("0", "0.5", "1"), 0.5, None),
+        (("10", "20", "30"), 20, "20"),
+        (tuple(map(str, range(1, 11))), 10, "10"),
+        (tuple(map(str, range(1, 11))), "J", "10"),
+        (tuple("12345"), 4.0, "4"),
+        (tuple("12345"), 4.5, None),
+    ],
+)
+async def test_a_level_is_read_by_its_name_unless_that_may_be_the_number_of_another(
+    levels, written, option
+):
+    assert await option_in_json(Question.rating("How clear?", levels), written) == option
+
+
+async def test_a_json_object_with_unusable_answers_is_requested_once_more():
+    """The usable ones are kept, so that no rating is replaced."""
+    objects = iter(('{"q1": "yes", "q2": "maybe"}', '{"q1": "no", "q2": "C", "q3": "2"}'))
+    model = chat(lambda _: next(objects), thinks=False)
+    response = await TypedJudge(model).decide(about("It rained.", KINDS))
+    assert [answer.likeliest for answer in response.answers] == ["yes", "c", "2"]
+    assert response.usage.calls == 2
+    first, second = model.requests
+    *prompt, said, reminder = second.messages
+    assert tuple(prompt) == first.messages
+    assert (said.role, said.content) == ("assistant", '{"q1": "yes", "q2": "maybe"}')
+    assert "JSON object alone" in str(reminder.content)
+    assert [bool(answer.notes) for answer in response.answers] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("written", "retries", "requests"),
+    [
+        ("Lovely weather.", 1, 2),
+        ("Lovely weather.", 0, 1),
+        ("", 3, 4),
+        ("I can't help with rating this.", 1, 1),
+        ('{"q1": null}', 1, 1),
+        ("I can't find any fault with it.", 1, 2),
+    ],
+)
+async def test_a_model_that_declines_is_not_asked_for_its_json_object_again(
+    written, retries, requests
+):
+    model = chat(lambda _: written)
+    [answer] = (await TypedJudge(model, retries).decide(about("It rained.", (FINE,)))).answers
+    assert len(model.requests) == requests
+    assert answer.outcome == ("abstained" if retries == 1 == requests else "invalid")
 
 
 async def test_the_prompt_of_all_questions_names_the_answers_to_each():
     """Not every server shows its model the schema."""
     model = chat(lambda _: "{}")
     await TypedJudge(model).decide(about("It rained.", (FINE, TONES, *KINDS[2:])))
-    blocks = str(model.requests[-1].messages[-1].content).split("\nq")[1:]
+    blocks = str(model.requests[0].messages[-1].content).split("\nq")[1:]
     answers = ("yes or no.", "A, B or C.", "1, 2 or 3.")
     for block, offered in zip(blocks, answers, strict=True):
         assert f"The answer is {offered}" in block

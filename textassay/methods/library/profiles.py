@@ -130,17 +130,18 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
     return load("embedded", method) if model and model.name == "embedded" else NO_PROFILE
 
 
-def with_typed_judge(models: Models, role: str) -> Models:
+def with_typed_judge(models: Models, role: str, retries: int) -> Models:
     """Return the models with a judge that gets typed questions, as a decision model does.
 
-    The judges of a jury have numbered roles, such as `juror1`.
+    The judges of a jury have numbered roles, such as `juror1`. Unusable answers are requested again
+    `retries` times.
     """
     by_role = dict(models) if isinstance(models, Mapping) else {"": models}
     judges = {name: one for name, one in by_role.items() if name.rstrip("0123456789") == role}
     if not judges and "" in by_role:
         judges = {role: by_role[""]}
-    typed = {n: TypedJudge(one) for n, one in judges.items() if not one.capabilities.only_decides}
-    return by_role | typed
+    chats = {name: one for name, one in judges.items() if not one.capabilities.only_decides}
+    return by_role | {name: TypedJudge(one, retries) for name, one in chats.items()}
 
 
 def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:

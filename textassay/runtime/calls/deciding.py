@@ -263,6 +263,9 @@ class DecidingModel(Wrapper):
     Outside of all other wrappers, so that its requests pass through cache, limits and budget.
     """
 
+    retries = 1
+    """How often a JSON object with unusable answers is requested again."""
+
     def __init__(self, wrapped: Model, memory: AdaptationMemory | None = None) -> None:
         super().__init__(wrapped)
         self._memory = memory or AdaptationMemory()
@@ -500,7 +503,10 @@ class DecidingModel(Wrapper):
         return await self.reading.samples(lambda: self._send(shows, wording.posting))
 
     async def _by_object(self, worded: WordedRequest) -> DecisionResponse:
-        """Answer all questions by one JSON object, which has the likeliest answer to each."""
+        """Answer all questions by one JSON object, which has the likeliest answer to each.
+
+        If it has unusable answers, it is requested again, and only these are replaced.
+        """
         request = Request(
             **self._prompt_of(worded),
             draw=worded.request.draw,
@@ -508,7 +514,25 @@ class DecidingModel(Wrapper):
             json_schema=worded.schema,
         )
         written = cast(Response, await self._send(request, worded.posting))
-        return _response(worded.read(written.samples[0]), written, _LogprobsOrObject.way)
+        response = _response(worded.read(written.samples[0]), written, _LogprobsOrObject.way)
+        for _ in range(self.retries):
+            # as in `Ask.until_usable`, a judge that declines is not asked again
+            if all(answer.outcome != "invalid" for answer in response.answers):
+                break
+            unusable = written.samples[0].text.strip()
+            note = {"text": unusable[:200], "problem": "it was asked again"}
+            request = request.model_copy(update=worded.remind(request, unusable))
+            written = cast(Response, await self._send(request, worded.posting))
+            again = _response(worded.read(written.samples[0]), written, response.way)
+            pairs = zip(response.answers, again.answers, strict=True)
+            answers = [
+                new.model_copy(update={"notes": (*old.notes, note, *new.notes)})
+                if old.outcome == "invalid"
+                else old
+                for old, new in pairs
+            ]
+            response = combine_answers(answers, (response, again))
+        return response
 
 
 class TypedJudge(DecidingModel):
@@ -518,8 +542,9 @@ class TypedJudge(DecidingModel):
     answers to all questions. A model that also answers typed questions by itself is asked for them.
     """
 
-    def __init__(self, wrapped: Model) -> None:
+    def __init__(self, wrapped: Model, retries: int = 1) -> None:
         super().__init__(wrapped)
+        self.retries = retries
         self._found.reading = _LogprobsOrObject(self, "choices")
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from textassay.runtime.base import Json
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.declining import declines
-from textassay.runtime.model import ChatMessage, ChoicesResponse, Sample, thought_note
+from textassay.runtime.model import ChatMessage, ChoicesResponse, Request, Sample, thought_note
 from textassay.runtime.questions import (
     DecisionRequest,
     Question,
@@ -40,7 +40,8 @@ JSON_WORDS = (
     "Answer with one JSON object and nothing else, which has the answer to each question under the"
     " name of the question."
 )
-WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}2".encode()).hexdigest()[:6]
+AGAIN_WORDS = "Reply with the JSON object alone, with one of the named answers to each question."
+WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}{AGAIN_WORDS}2".encode()).hexdigest()[:6]
 """Digest of our words around a question; the last character counts changes of their layout."""
 
 
@@ -191,6 +192,15 @@ class WordedRequest:
         answers = {name: one.posting.dry_run_answer for name, one in self._named.items()}
         return self._posting(json.dumps(answers))
 
+    def remind(self, request: Request, text: str) -> Json:
+        """Return the prompt after an answer with unusable parts, as fields of a request."""
+        answer = text or "(nothing)"  # some APIs refuse an empty turn
+        if not request.messages:
+            return {"prompt": f"{request.prompt} {answer}\n\n{AGAIN_WORDS}\n\nAnswer:"}
+        turns = ("assistant", answer), ("user", AGAIN_WORDS)
+        more = (ChatMessage(role=role, content=content) for role, content in turns)
+        return {"messages": (*request.messages, *more)}
+
     def read(self, sample: Sample) -> list[QuestionAnswer]:
         """Return the answers to all questions from one JSON object."""
         given = _object_in(sample)
@@ -198,14 +208,9 @@ class WordedRequest:
         words = "" if given.keys() & self._named.keys() else sample.text
         answers = []
         for name, one in self._named.items():
-            # without a schema, a model may write the option's name in place of its letter
-            names = one.question.names if one.question.kind == "choice" else ()
-            places = {
-                label.casefold(): at for all in (names, one.forms) for at, label in enumerate(all)
-            }
             value = given.get(name, words)
             text = value if isinstance(value, str) else json.dumps(value)
-            answers.append(one.read_votes([places.get(_as_label(value))], [text], [sample]))
+            answers.append(one.read_votes([_find_option(one, value)], [text], [sample]))
         return answers
 
 
@@ -252,11 +257,24 @@ def _object_in(sample: Sample) -> Json:
     return given if isinstance(given, dict) else {}
 
 
-def _as_label(value: object) -> str:
-    """Return an answer of a JSON object as a label; a model without schemas may write true."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value).strip(" .*").casefold()
+def _find_option(wording: QuestionWording, value: object) -> int | None:
+    """Return the index of the option that an answer in a JSON object names; `None` if unclear."""
+    labels, question = tuple(wording.forms), wording.question
+    # without a schema, a model may write an option's name in place of its letter, but 1 may be the
+    # number of a level or its name
+    is_clear = question.kind == "choice" or not {*labels} & {*question.names}
+    wanted = {_simplify(value)} | ({"yes" if value else "no"} if isinstance(value, bool) else set())
+    for spellings in (labels, question.names) if is_clear else (labels,):
+        found = [at for at, one in enumerate(spellings) if _simplify(one) in wanted]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _simplify(value: object) -> str:
+    # "null" is no option called "none", and 4.0 is 4
+    text = f"{value:g}" if isinstance(value, float) else value if value is not None else "null"
+    return str(text).strip(" .*").casefold()
 
 
 def _labels(question: Question) -> tuple[str, ...]:
