@@ -40,6 +40,23 @@ def test_a_dry_run_counts_all_sessions_and_asks_nothing(server, data, run):
 
 
 @pytest.mark.parametrize(
+    ("profile", "without"),
+    # six texts and their edits; again, in another order, and question by question; in each session
+    # one more call shows whether the model thinks
+    [("typed", 12 + 6 + 6 + 6 * 2), ("none", (12 + 6) * 2 + 2)],
+)
+def test_a_dry_run_counts_the_calls_without_log_probabilities_too(
+    server, data, run, profile, without
+):
+    options = ("--method", "decide", "--set", f"profile={profile}", "--aspects", "coherence,fluency")
+    tests = ("--tests", "padded,question-order,alone", "--dry-run", "--json")
+    done = stressed(server, data, run, *options, *tests)
+    counts = json.loads(done.out)
+    assert counts["estimate"]["calls"] > 0
+    assert counts["without_logprobs"]["calls"] == without
+
+
+@pytest.mark.parametrize(
     ("more", "said"),
     [
         (("--tests", "nothing"), "must-see"),

@@ -107,8 +107,10 @@ class ClaimCheck(PromptMethod):
         models = dict.fromkeys(ask.model.name for ask in asks)
         self.prompt_digest = prompt_digest(tuple(ask.prompt for ask in asks), *self._variants)
         how = "how:auto|" if self.answerer else ""
-        settings = {name: value for ask in asks for name, value in ask.settings.items()}
-        added = "".join(f"{name}:{value}|" for name, value in settings.items())
+        added = ""
+        for name in dict.fromkeys(name for ask in asks for name in ask.settings):
+            values = dict.fromkeys(str(ask.settings.get(name, "-")) for ask in asks)
+            added += f"{name}:{'+'.join(values)}|"
         self.signature = (
             f"method:{self.name}|model:{'+'.join(models) or '-'}|prompt:{self.prompt_digest}"
             f"|layout:{options.prompt_layout}|verify:{self._verifier}|{how}"

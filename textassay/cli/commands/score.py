@@ -485,7 +485,7 @@ def print_estimate(
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
     if most_calls is not None:
         results().print(f"up to {most_calls} calls per score: the judge stops when it knows enough")
-    results().print("an unusable answer is requested again, which is not counted")
+    results().print("requests that repeat an unusable written answer are not counted")
     if thoughts:
         results().print(
             f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; "

@@ -108,11 +108,15 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
     from textassay.stress.runner import StressRun
 
     most_calls: int | None = None
+    is_open, by_samples = False, None
 
     @asynccontextmanager
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
-        nonlocal most_calls
-        most_calls = traits_of(session.method).most_calls
+        nonlocal most_calls, is_open
+        traits = traits_of(session.method)
+        most_calls, choice = traits.most_calls, traits.probabilities
+        # before the walk, whose answers determine it
+        is_open = is_open or (choice is not None and choice.reads_logprobs is None)
         if stage and command.progress != "none":
             say(f"{stage}: the originals again")
         async with show_progress(
@@ -120,11 +124,22 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
         ):
             yield
 
+    @asynccontextmanager
+    async def sampling(stage: str, session: Session) -> AsyncIterator[None]:
+        choice = traits_of(session.method).probabilities
+        assert choice is not None  # the method is the same
+        choice.refuse()
+        yield
+
     run = StressRun(plan, watching=watching)
     with as_stopped(plan.request.out, lambda: run.began):
         if command.dry:
             usage = await run.estimate()
-            print_estimate(usage, run.judged, most_calls=most_calls, as_json=as_json)
+            if is_open:
+                by_samples = await StressRun(plan, watching=sampling).estimate()
+            print_estimate(
+                usage, run.judged, by_samples=by_samples, most_calls=most_calls, as_json=as_json
+            )
             return 0
         result = await run.run()
     return _show(result, plan, as_json=as_json)

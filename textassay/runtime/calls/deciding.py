@@ -137,6 +137,11 @@ class LogprobsOrSamples:
         return able
 
     @property
+    def is_decided(self) -> bool:
+        """Whether an answer has decided."""
+        return bool(self._decided)
+
+    @property
     def how(self) -> How:
         """How answers are read, by present knowledge."""
         return self._written if self.reads_logprobs is False else "logprob"
@@ -219,6 +224,13 @@ class _LogprobsOrObject(LogprobsOrSamples):
     """How such an answer is obtained."""
     _written: How = "text"
     _takes = "one JSON answer to all questions takes"
+
+    def refuse(self) -> None:
+        """Read written answers from now on, also in a stack that puts questions into words."""
+        super().refuse()
+        for one in layers(self.model):
+            if isinstance(one, DecidingModel) and not one.reading.is_decided:
+                one.reading.refuse()
 
     def _count(self, note: str = "") -> str:
         return "one JSON answer to all questions"
