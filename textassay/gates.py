@@ -232,14 +232,16 @@ def check_mean(
     codes = group_codes(sources.get(score.id) for score in scored)
     mean = mean_over_groups(values, codes)
     interval = mean.estimate(confidence)
+    if (scale := scored[0].scale) is not None:
+        interval = interval.clip(*scale)
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
-        interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
+        interval = _unanimous(mean.value, scale, mean.clusters, confidence)
     # at most a threshold is at least its opposite, of opposite scores
     sign = -1 if kind == "at_most" else 1
     verdict, note = verdict_on(advantage(interval, falls=sign < 0), sign * threshold), ""
     if verdict == "holds" and (
-        note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold, sign)
+        note := _objection(run, list(examples.values()), aspect, scale, threshold, sign)
     ):
         verdict = "inconclusive"
     losses = map(_Loss, (-sign * values).tolist(), scored)

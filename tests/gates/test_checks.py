@@ -82,6 +82,14 @@ def test_the_source_is_the_unit():
     assert (ten.n, ten.groups) == (40, 4)
 
 
+def test_no_interval_of_few_texts_leaves_the_scale():
+    few, other = run_of([1, 5, 5, 2]), run_of([5, 1, 2, 5])
+    check = check_mean(few, "coherence", 3)
+    assert (check.low, check.high, check.verdict) == (1, 5, "inconclusive")
+    (paired,) = check_not_worse(few, other, by=1)
+    assert (paired.low, paired.high, paired.verdict) == (-4, 4, "inconclusive")
+
+
 def test_scores_that_all_agree_prove_little():
     """An interval without length would let two texts decide."""
     assert check_mean(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"

@@ -118,7 +118,7 @@ def compare_runs(
         for id_, group in zip(one.ids, one.groups, strict=True)
     }
     options = _Options(sources, unpaired, confidence, seed, weight)
-    rows = [_if_same_scale(options.compare(name, a[name], b[name])) for name in names]
+    rows = [_on_scale(options.compare(name, a[name], b[name])) for name in names]
     # p-values are adjusted over all requested aspects: each aspect adds a chance of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -280,9 +280,11 @@ class _Options:
         }  # fmt: skip
 
 
-def _if_same_scale(row: CompareRow) -> CompareRow:
+def _on_scale(row: CompareRow) -> CompareRow:
+    """Return the row with an interval as long as the scale allows; none between two scales."""
     if row.same_scale:
-        return row
+        (low, high), *_ = (*filter(None, row.scales), (-math.inf, math.inf))
+        return replace(row, difference=row.difference.clip(low - high, high - low))
     # the difference between 4 on a scale of 1 to 5 and .8 on a scale of 0 to 1 is meaningless;
     # agreement with people can still be compared
     return replace(row, difference=Estimate(None), p=None, wins=None, ties=None, losses=None)

@@ -384,7 +384,8 @@ class _MeanEstimator:
             # pairing removes the difficulty of each source; without common ratings the linearized
             # means are subtracted, which still pairs them through shared sources
             delta = self._paired_difference(a, b) or points[a].minus(points[b])
-            estimate = delta.estimate(self.confidence)
+            low, high = self.scales.raters
+            estimate = delta.estimate(self.confidence).clip(low - high, high - low)
             if self.chosen or not _shows_spread(delta):
                 estimate = Estimate(estimate.value)
             p = None if self.chosen else delta.p_value()
