@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -222,6 +223,9 @@ def test_a_rule_that_is_another_in_any_way_has_another_digest(kind):
         *("numpy.float64(X)", "re.compile('a' * X)", "enum.Enum('Grade', {'TOP': X}).TOP"),
         *("collections.namedtuple('Weights', 'a')(X)", "string.Template('a' * X)"),
         "jinja2.Template('{{ text }} is ' + 'a' * X)",
+        "re.compile('a' * 300 + 'b' * X)",
+        "pandas.DataFrame({'weight': [0] * 100 + [X] + [0] * 100})",
+        "pandas.DataFrame({'weight': [1, 2]}, index=['a', 'b' * X])",
     ],
 )
 def test_so_has_a_rule_that_uses_another_value_of_an_installed_class(value):
@@ -237,12 +241,17 @@ async def rule(example: Example, aspect: Aspect) -> Score:
 
 
 @pytest.mark.parametrize(
-    "value", ["itertools.count()", "threading.Lock()", "iter([1])", "object()", "asyncio.Queue()"]
+    "value",
+    [
+        *("itertools.count()", "threading.Lock()", "iter([1])", "object()", "asyncio.Queue()"),
+        "logging.getLogger('rules')",
+        "os.environ",
+    ],
 )
-def test_the_state_of_a_helper_is_not_in_the_digest(value):
+def test_the_state_of_a_helper_is_not_in_the_digest(value, monkeypatch):
     """It differs from process to process, and in one process after a run."""
     code = f"""
-import asyncio, itertools, threading
+import asyncio, itertools, logging, os, threading
 HELPER = {value}
 async def rule(example: Example, aspect: Aspect) -> Score:
     return made(example, aspect, id(HELPER))
@@ -251,6 +260,8 @@ async def rule(example: Example, aspect: Aspect) -> Score:
     before = code_digests(graph_of(rule))
     if value in ("itertools.count()", "iter([1])"):
         next(rule.__globals__["HELPER"])
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(logging.getLogger("rules"), "level", logging.CRITICAL)
     assert before == code_digests(graph_of(rule)) == code_digests(graph_of(again))
 
 
@@ -285,11 +296,12 @@ from pydantic import BaseModel
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
 from textassay.evaluation.graph_code import code_digests
 WORDS = {{"a", "b", "c", "d"}}
+PAIRS = {{frozenset({{"a", one}}): one for one in "bcdefgh"}} | {{lambda: 1: 2}}
 class Weights(BaseModel):
     first: int = 0
 WEIGHTS = Weights()
 async def rule(example: Example, aspect: Aspect) -> Score:
-    value = limited(len(WORDS)) + helpers.limited(1) + WEIGHTS.first
+    value = limited(len(WORDS)) + len(PAIRS) + helpers.limited(1) + WEIGHTS.first
     return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale, how="tool")
 nodes = [Node("scores", rule, example="input.example", aspect=each("input.aspects"))]
 graph = Graph("brevity", input=Assignment, nodes=nodes, output="scores")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 import re
 import string
 import sysconfig
@@ -79,8 +80,10 @@ class _Describer:
             return f"{type(value).__qualname__}.{value.name} {self.value(value.value)}"
         if isinstance(value, _SIMPLE):
             return repr(value)
-        if isinstance(value, bytes | bytearray | PurePath | re.Pattern):
+        if isinstance(value, bytes | bytearray | PurePath):
             return str(value)
+        if isinstance(value, re.Pattern):  # its `repr` is cut
+            return f"pattern {value.pattern!r} {value.flags}"
         if id(value) in self._seen:
             return f"#{self._seen[id(value)][0]}"
         self._seen[id(value)] = (len(self._seen), value)
@@ -96,16 +99,26 @@ class _Describer:
     def _describe_parts(self, value: Any) -> str:
         if isinstance(value, types.SimpleNamespace):
             value = vars(value)
+        if value is os.environ:  # differs between terminals
+            return "environ"
         if isinstance(value, Mapping):
             # in the same order in every process, since an object is described at its first mention
-            ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
+            ordered = sorted(value.items(), key=lambda pair: self._describe_alone(pair[0]))
             pairs = (f"{self.value(key)}: {self.value(held)}" for key, held in ordered)
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, set | frozenset):
-            return f"{{{', '.join(map(self.value, sorted(value, key=str)))}}}"
+            return f"{{{', '.join(map(self.value, sorted(value, key=self._describe_alone)))}}}"
         if isinstance(value, list | tuple | deque):
             return f"[{', '.join(map(self.value, value))}]"
         return self._object(value)
+
+    def _describe_alone(self, value: Any) -> str:
+        """Describe an item of a set without remembering it; `str` may have an address or a set."""
+        if isinstance(value, _SIMPLE):
+            return repr(value)
+        alone = _Describer()
+        alone._seen, alone._depth = dict(self._seen), self._depth
+        return alone.value(value)
 
     def _object(self, value: Any) -> str:
         if isinstance(value, Graph):
@@ -137,6 +150,10 @@ class _Describer:
             return self.value({name: getattr(value, name) for name in type(value).model_fields})
         if is_dataclass(value):
             return self.value({one.name: getattr(value, one.name, None) for one in fields(value)})
+        if (cells := getattr(value, "to_numpy", None)) is not None:
+            # a table, whose `repr` is cut and depends on the terminal
+            labels = list(getattr(value, "columns", ())), getattr(value, "index", ())
+            return self.value([cells().tolist(), labels])
         if (content := getattr(value, "tobytes", None)) is not None:  # an array
             raw = hashlib.sha256(content()).hexdigest()
             return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} {raw}"
@@ -210,7 +227,8 @@ def _describe_installed(value: Any) -> str:
     """Describe an object of an installed class that is its value, such as a number or a date.
 
     Such classes define equality, or how they are pickled. Others, such as clients, have a state
-    that differs between processes.
+    that differs between processes, and so may have those whose `repr` is no expression, such as
+    `<Logger judge (INFO)>`.
     """
     if isinstance(value, string.Template):
         return value.template
@@ -219,7 +237,7 @@ def _describe_installed(value: Any) -> str:
     if isinstance(value, Iterator) or not is_value or kind.__repr__ is object.__repr__:
         return ""
     text = repr(value)
-    return "" if " at 0x" in text else text
+    return "" if text.startswith("<") or " at 0x" in text else text
 
 
 def _unwrap(member: Any) -> Any:
