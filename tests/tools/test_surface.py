@@ -417,7 +417,12 @@ async def test_rouge_abstains_on_scripts_that_it_drops_whatever_the_texts_share(
 @pytest.mark.parametrize(
     "text",
     ["L'élève était déjà très gêné à l'école", "Þórður fór út á götuna og sá þá að það var kalt",
-     "Zażółć gęślą jaźń, chrząszcz brzmi w trzcinie", "He met 安倍晋三 in Tokyo in 2019."],
+     "Zażółć gęślą jaźń, chrząszcz brzmi w trzcinie", "He met 安倍晋三 in Tokyo in 2019.",
+     "Mọi người sinh ra đều được tự do và bình đẳng về nhân phẩm và quyền.",
+     "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar.",
+     "def f(x): return {k: v for k, v in x.items() if v > 0}",
+     "À l'été, où il a été à Évian; ô! 1ª e 2º: é ótimo", "Ở đó có ổ kiến.", "Ő és ő az ő öröme",
+     "θ lies between α and β, where ω = 2π/T and λ_1 = v/f"],
 )  # fmt: skip
 async def test_rouge_measures_languages_with_accents_and_names_in_other_scripts(text):
     assert (await Rouge().score(Example(id="x", output=text, references=[text]))).value == 1

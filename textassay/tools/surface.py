@@ -23,7 +23,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from string import ascii_letters
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 from unicodedata import normalize
@@ -142,20 +141,22 @@ class Rouge(Computed):
 
 @lru_cache(maxsize=4096)
 def _is_latin(text: str) -> bool:
-    """Return whether rouge-score's tokenizer reads a text: two thirds of its words have one of a-z.
+    """Return whether rouge-score's tokenizer reads a text: two thirds of its words are Latin.
 
-    Accented words have one, and an address is one word. Unread words count as equal, so that a
-    value is at most half again too high; of half-read texts, such as about products with Latin
-    names, unrelated ones would be equal.
+    A word without one of a-z, such as à, is not read, but rare; an address is one word. Unread
+    words count as equal, so that a value is at most half again too high; of half-read texts, such
+    as about products with Latin names, unrelated ones would be equal.
     """
     # letters of Thai, Khmer, Japanese, Chinese and the like, which put no blank between words
     alone = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     letter = rf"[^\W{alone}]"  # or a digit
     # from the beginning of a word, so that a long one (a hash) is not read from each of its letters
     address = rf"(?<!{letter})(?<!-)[A-Za-z](?:{letter}|-)*+(?:[.@:/]+[A-Za-z0-9][!-~]*)+"
-    # two of these letters are about a word
-    words = re.findall(rf"{address}|[{alone}]{{1,2}}|[^\W\d_{alone}]+", text)
-    return 3 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= 2 * len(words)
+    symbol = r"[\u0370-\u03ff](?![^\W\d_])"  # the angle θ
+    # two letters of such a script are about a word
+    words = re.findall(rf"{address}|[{alone}]{{1,2}}|(?!{symbol})[^\W\d_{alone}]+", text)
+    latin = re.compile(r"[A-Za-z\xaa\xba\xc0-\u024f\u1e00-\u1eff]")
+    return 3 * sum(latin.search(word) is not None for word in words) >= 2 * len(words)
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
