@@ -111,6 +111,20 @@ def test_it_is_said_how_numbers_of_pairs_are_read(values: tuple[Any, ...], said:
     assert notices == ((f"ratings of pairs on 'overall': {said}",) if said else ())
 
 
+@pytest.mark.parametrize("column", ["chosen_index", "winnerIdx", "index of the better text"])
+@pytest.mark.parametrize("aspect", ["human.overall", "annotators.overall"])
+def test_numbers_of_a_column_of_indexes_are_refused(column: str, aspect: str) -> None:
+    """1 is the second text in some data, and the first in others."""
+    rows = [{"output": "x", "output_b": f"y{at}", column: at} for at in (0, 1)]
+    assert f"{column}': is 0, and an index may count from 0" in complaint(rows, {column: aspect})
+    texts = [{**row, column: str(row[column])} for row in rows]
+    assert "an index may count from 0" in complaint(texts, {column: aspect})
+    (first, _) = read([{**row, column: "A"} for row in rows], **{column: "human.overall"})
+    assert first.human == {"overall": 1.0}
+    single = [{"output": "x", column: 3}]
+    assert read(single, **{column: "human.overall"})[0].human == {"overall": 3.0}
+
+
 def test_pairs_that_differ_in_their_second_text_have_ids_of_their_own() -> None:
     rows = [{"source": "q", "output": "x", "output_b": other} for other in ("y", "z")]
     assert len({one.id for one in read(rows)}) == 2

@@ -50,7 +50,7 @@ from textassay.runtime.data.material import (
 )
 from textassay.runtime.data.numerals import Decimal, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
-from textassay.runtime.data.preferences import PreferenceReader
+from textassay.runtime.data.preferences import PreferenceReader, refuse_index
 from textassay.runtime.data.ratings import (
     RATER,
     SAMPLING_PROBABILITY,
@@ -277,10 +277,17 @@ class FieldReader:
             )
             if name
         }  # fmt: skip
+        keys = {(field, name): (key,) for key, field, name in layout.parts}
+        keys |= {("annotators", aspect): columns for aspect, columns in layout.raters}
         for field in ("human", "annotators"):
             ratings = fields.get(field)
             if not isinstance(ratings, Mapping):
                 continue
+            for name, value in ratings.items():
+                values = value if isinstance(value, list | tuple) else [value]
+                columns = keys.get((field, name)) or [name] * len(values)
+                for column, one in zip(columns, values, strict=False):
+                    refuse_index(column, one)
             read = self._preferences.preference
             fields[field] = {
                 name: value

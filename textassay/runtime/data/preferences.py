@@ -58,6 +58,24 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
     return 1 - first if set(sign) <= set("<≺") else 0.5
 
 
+def refuse_index(column: str, value: Any) -> None:
+    """Refuse a number from a column of indexes: 1 may be the first text, or the second after 0.
+
+    Raises:
+        FieldError: The column is named as an index, such as `chosen_index`, and has a number.
+    """
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", column)
+    if {"index", "idx"}.isdisjoint(map(str.casefold, words)) or isinstance(value, bool):
+        return
+    if isinstance(value, int | float) or (isinstance(value, str) and value.strip().isdecimal()):
+        raise FieldError(
+            column,
+            f"is {value!r}, and an index may count from 0 or from 1; write A if the first text is"
+            " better and B if the second is, or map a column with 1 for the first and 0 for the"
+            " second, whose name does not say index",
+        )
+
+
 _READ_AS = {
     "0 to 1": "1 is read as the first text better, 0 as the second",
     "1 to 2": "1 is read as the first text better, 2 as the second",
