@@ -96,7 +96,7 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     assert verdicts["prompt"] == verdicts["continuation"] == "no"
     refuses_logprobs = is_anthropic or "logprobs" in family.refuses
     assert verdicts["logprobs"] == ("no" if refuses_logprobs else "yes")
-    assert ("sample answers instead" in rows["methods"]["detail"]) is refuses_logprobs
+    assert ("sample answers" in rows["methods"]["detail"]) is refuses_logprobs
     for name in {"temperature", "seed"} & family.refuses.keys():
         if not is_anthropic:  # litellm tells what it takes before anything is sent
             assert f"takes no {name}" in rows["parameters"]["detail"]
