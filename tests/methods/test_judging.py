@@ -4,6 +4,7 @@ right aspect."""
 import math
 import re
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -283,3 +284,16 @@ async def test_a_setting_that_changes_every_request_is_in_the_signature(method):
     async with textassay.connect("direct/judge", api_base=address, effort="high") as model:
         built = build(method, model, task="summarization")
     assert "|effort:high|" in built.signature
+
+
+async def test_claims_has_the_settings_of_both_its_models_in_the_signature():
+    address, signatures = "http://127.0.0.1:9/v1", set[str]()
+    levels: tuple[dict[str, Any], ...] = ({}, {"effort": "low"}, {"effort": "high"})
+    for one, other in product(levels, repeat=2):
+        async with (
+            textassay.connect("direct/judge", api_base=address, **one) as judge,
+            textassay.connect("direct/judge", api_base=address, **other) as splitter,
+        ):
+            models = {"scorer": judge, "splitter": splitter}
+            signatures.add(build("claims", models, task="summarization").signature)
+    assert len(signatures) == 9
