@@ -16,6 +16,8 @@ from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
+    ModelNotFound,
+    PathNotFound,
     RequestRefused,
     ServerFailed,
 )
@@ -151,14 +153,26 @@ async def test_samples_that_are_always_equal_show_nothing_of_seeds():
     assert by_ability(found)["seed"] == by_ability(found)["temperature"] == "unknown"
 
 
-async def test_a_wrong_key_is_not_a_finding():
+@pytest.mark.parametrize("kind", [AuthenticationFailed, ModelNotFound, PathNotFound])
+async def test_a_wrong_key_or_address_is_not_a_finding(kind):
     """What every request would meet is raised."""
 
-    def locked(request: Request) -> Response:
-        raise AuthenticationFailed("the key is wrong")
+    def locked(request: object) -> Response:
+        raise kind("it is wrong")
 
-    with pytest.raises(AuthenticationFailed):
-        await examine(adapted(ScriptedModel(locked)))
+    for model in (adapted(ScriptedModel(locked)), decision_model(locked)):
+        with pytest.raises(kind):
+            await examine(model)
+
+
+async def test_a_server_without_the_address_of_plain_prompts_takes_chats_only():
+    def chats(request: Request) -> Sample:
+        if request.messages:
+            return answer(request)
+        raise PathNotFound("404")
+
+    found = by_ability(await examine(adapted(ScriptedModel(chats))))
+    assert (found["chat"], found["prompt"]) == ("yes", "no")
 
 
 def chats_only(reply: object) -> AdaptingModel:

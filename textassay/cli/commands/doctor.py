@@ -25,6 +25,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     ModelError,
     NothingListening,
+    PathNotFound,
     RequestRefused,
     UnknownName,
 )
@@ -97,7 +98,7 @@ class Examiner:
             verdict, detail = await probe
         except NothingListening:
             raise
-        except FatalModelError as error:
+        except (FatalModelError, PathNotFound) as error:
             # one form was answered, so key and name are right: the other form's address is missing
             if not _answers(self.findings):
                 raise
@@ -111,12 +112,12 @@ class Examiner:
 
     async def find_form(self) -> None:
         """Ask in both forms, chat and plain prompt; raise if both fail for the same reason."""
-        refusal: FatalModelError | None = None
+        refusal: FatalModelError | PathNotFound | None = None
         for ability, ask in (("chat", self.chat), ("prompt", self.prompt)):
             try:
                 await self.note(ability, ask())
             # the model may lack one of the two forms, or its address
-            except FatalModelError as error:
+            except (FatalModelError, PathNotFound) as error:
                 refusal = error if ability == "chat" else refusal
                 self._add(ability, "no", str(error))
         verdicts = {one.ability: one.verdict for one in self.findings}
