@@ -272,6 +272,8 @@ async def test_known_limits_are_reported_before_anything_is_asked():
         "body.questions.{name}.criteria: Value error, too many {kind} (max {most})",
         "At most {most} {kind} are allowed, got {count}",
         "A question takes up to {most} criteria.",
+        "too many {kind}: {count} given ({most} allowed)",
+        "Got {count} {kind}, which exceeds the limit: {most} {kind} maximum.",
     ],
 )
 async def test_a_limit_of_options_is_learned_from_a_refusal_and_leaves_the_other_questions(

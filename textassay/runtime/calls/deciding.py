@@ -601,15 +601,17 @@ def _quote_server(error: RequestRefused) -> str:
 def _allowed_number(names: str, error: RequestRefused, sent: int, default: int = 0) -> int:
     """Return the limit in a refusal that has one of some names; 0 if it is no such refusal.
 
-    `default` stands in for a number that follows no word for a largest number.
+    `default` is returned if no number is beside a word for a largest number.
     """
     quoted = _quote_server(error)
     limit = r"(?i)\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
     if not re.search(rf"(?i)\b(?:{names})\b", quoted) or not re.search(limit, quoted):
         return 0
     # Expected an array with maximum length 208, but got ...   at most 5 options   (max 5)
-    allowed = re.findall(rf"{limit}\D{{0,40}}\b(\d+)", quoted)
-    return max((n for n in map(int, allowed) if 0 < n < sent), default=default)
+    after = re.findall(rf"{limit}\D{{0,40}}\b(\d+)", quoted)
+    # too many questions: 24 (10 allowed)   12 options, 5 levels maximum
+    before = re.findall(r"(?i)\b(\d+)\s(?:\w+\s){0,2}(?:max(?:imum)?|allowed|permitted)\b", quoted)
+    return max((n for n in map(int, after + before) if 0 < n < sent), default=default)
 
 
 def _find_refused(error: RequestRefused, count: int) -> int | None:
