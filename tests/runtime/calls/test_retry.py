@@ -8,14 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.mock_server import Options, serve
+from tests.loopback import listening
 from tests.virtual_time import run_skipping, run_virtual, virtual
 from tests.waiting import eventually
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import MeteredModel
@@ -283,6 +286,47 @@ def test_a_hanging_server_is_given_up():
             with pytest.raises(errors.TimedOut, match=r"direct/m within 20 s"):
                 await task
             await eventually(lambda: server.counters.in_flight == 0)
+            await model.aclose()
+
+    run_skipping(main)
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [
+        (DirectModel, "direct/m"),
+        (LiteLLMModel, "openai/m"),
+        (LiteLLMModel, "text-completion-openai/m"),
+        (LiteLLMModel, "hosted_vllm/m"),
+        (LiteLLMModel, "azure/m"),  # through a client of litellm's own
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_limit_of_half_an_hour_is_the_same_for_each_road(backend, name):
+    """litellm's own default is 600 s."""
+    load_litellm()
+    ask = Request(messages=(ChatMessage(role="user", content="x"),))
+
+    async def main(loop):
+        arrived = asyncio.Event()
+
+        async def hang(request: web.Request) -> web.Response:
+            arrived.set()
+            await asyncio.sleep(1e6)
+            raise AssertionError("never reached")
+
+        async with listening(hang) as url:
+            backed = backend(name, api_base=url, api_key="k")
+            model = DeadlineModel(backed, timeout=1800, thinking_timeout=1800)
+            task = asyncio.create_task(model.generate(ask))
+            await eventually(lambda: arrived.is_set() or task.done())
+            loop.skip(1700)
+            for _ in range(100):  # whatever is due by then has happened
+                await asyncio.sleep(0)
+            assert not task.done()
+            loop.skip(100)
+            with pytest.raises(errors.TimedOut, match=f"{name} within 1800 s"):
+                await task
             await model.aclose()
 
     run_skipping(main)

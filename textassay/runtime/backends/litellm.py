@@ -68,6 +68,9 @@ _CLIENT_PROVIDERS = {
     "vertex_ai", "vertex_ai_beta", "watsonx", "xai",
 }  # fmt: skip
 """Providers that litellm asks through its own HTTP handler, which ours can replace."""
+_DAY = 86_400.0
+"""Seconds that litellm waits for an answer. `DeadlineModel` gives up earlier; litellm's own default
+would end an attempt after 600 s whatever `timeout=` is."""
 # litellm's clients are shared by all models of the process; the last open model closes them.
 _open_models: set[int] = set()
 
@@ -357,6 +360,7 @@ class LiteLLMModel(PostingModel):
 
         def fields() -> Json:
             return {
+                "timeout": _DAY,
                 **body,
                 "client": self._client(plain="prompt" in body),
                 # as arguments of their own, litellm takes some for itself, such as `metadata`
