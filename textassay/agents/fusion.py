@@ -192,7 +192,8 @@ class Planner:
 
 
 MIN_RATED = 3
-"""Fewest examples with a score and a rating from which a correlation is computed."""
+"""Fewest examples with a score and a rating from which a correlation is computed: of two it is
+always 1 or -1."""
 
 
 def correlate_scorers(

@@ -36,7 +36,8 @@ DRY_RUN_ANSWER = (
     ' twenty of them in all", "answer": "yes"}'
 )
 MAX_TOKENS = 256
-"""Longest answer in tokens to one question; an answer to several questions has as many for each."""
+"""Longest answer in tokens to one question; an answer to several questions has as many for each. It
+is several times as long as a quoted sentence (`DRY_RUN_ANSWER`), and unused tokens cost nothing."""
 
 _VERDICTS: dict[str, AnswerVerdict] = {
     "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",

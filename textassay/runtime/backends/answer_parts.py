@@ -192,7 +192,8 @@ def _count(value: Any) -> int | None:
 
 
 MAX_THOUGHT = 20_000
-"""Characters of a thought that are kept; the middle of a longer one is left out."""
+"""Characters of a thought that are kept; the middle of a longer one is left out. It bounds the size
+of the cache: short judgments have thoughts of up to some 1,500 tokens, 6,000 characters."""
 
 _NAMES = r"(?:seed:)?think(?:ing)?|thought"
 _TAG = lazy_pattern(

@@ -30,7 +30,8 @@ UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes."""
 
 MAX_PATTERNS = 64
-"""Addresses, each with its headers, whose requests are remembered."""
+"""Addresses, each with its headers, whose requests are remembered; a model has one or two, and any
+number above them bounds the memory."""
 
 
 class HTTPAnswer(NamedTuple):

@@ -36,8 +36,6 @@ _ASK_INSTEAD = {
     "seed": "no seed=",
     "temperature": "temperature=1",
 }
-MAX_MESSAGE_LENGTH = 1 << 16
-"""Characters of a message of litellm's that are read."""
 
 
 class LiteLLMErrors:
@@ -52,7 +50,7 @@ class LiteLLMErrors:
             if isinstance(own, TextassayError):  # raised by our own client, inside litellm
                 own.args = (self.scrub(str(own)),)
                 return own
-        words = str(error)[:MAX_MESSAGE_LENGTH].partition("Traceback (most recent call last)")[0]
+        words = str(error).partition("Traceback (most recent call last)")[0]
         # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
         prefix = r"(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?"
         words = re.sub(f"^{prefix}", "", words.rstrip())
@@ -81,7 +79,7 @@ class LiteLLMErrors:
         typed = http_errors.from_status(
             status,
             known,
-            read[:MAX_MESSAGE_LENGTH],
+            read,
             http_errors.ServerName(self.name, self._known_secrets()),
             body,
         )
@@ -149,7 +147,7 @@ class LiteLLMErrors:
 
     def scrub(self, text: str) -> str:
         """Return `text` without our key, or any that litellm may have found in the environment."""
-        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
+        return http_errors.scrub(text, self._known_secrets())
 
     def _known_secrets(self) -> tuple[str, ...]:
         return (*self._secrets, *find_secrets((), os.environ))

@@ -324,9 +324,11 @@ class BatchRounds:
     """
 
     QUIET: Final = 0.05
-    """Seconds without a further request after which a round is complete."""
+    """Seconds without a further request after which a round is complete; it is waited for once a
+    round, of which a run has a few."""
     TURNS: Final = 20
-    """Turns of the event loop for which a round is open after that: a busy process is not quiet."""
+    """Turns of the event loop for which a round is open after that: a busy process is not quiet.
+    Any number above the turns between two requests of a round does."""
 
     def __init__(self) -> None:
         self.count = 0

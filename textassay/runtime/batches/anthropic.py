@@ -41,6 +41,7 @@ from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestR
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
 
+# https://docs.anthropic.com/en/api/errors
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,

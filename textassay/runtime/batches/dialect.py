@@ -33,7 +33,7 @@ from textassay.runtime.model import Request, Response
 from textassay.version import __version__
 
 PAGE = 100
-"""Batches on one page of a provider's list."""
+"""Batches on one page of a provider's list: the most that OpenAI's API reference allows."""
 
 
 @dataclass(frozen=True, slots=True)

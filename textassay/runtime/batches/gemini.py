@@ -43,7 +43,7 @@ from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
-"""HTTP statuses of the gRPC codes in errors of single requests."""
+"""HTTP statuses of the gRPC codes in errors of single requests, as in google/rpc/code.proto."""
 _FINISH: dict[str | None, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",

@@ -73,7 +73,8 @@ class Posting(NamedTuple):
 
 
 MIN_CACHED_TOKENS = 1024
-"""Tokens of the shortest prefix that providers cache, by OpenAI's and Anthropic's documents."""
+"""Tokens of the shortest prefix that providers cache: OpenAI's and Anthropic's guides to prompt
+caching."""
 
 PLAIN = Posting()
 """The posting of a plain request."""

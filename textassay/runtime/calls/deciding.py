@@ -56,7 +56,7 @@ SAMPLES, SAMPLES_OF_THINKING = 20, 5
 thought costs more than fifty short answers."""
 TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
-an answer."""
+an answer. Any number above a short thought does; unused tokens cost nothing."""
 
 _log = logging.getLogger(__name__)
 

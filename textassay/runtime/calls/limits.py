@@ -137,14 +137,12 @@ class AdaptiveConcurrency:
 
 WINDOW = 60.5
 """Seconds over which a limit per minute is respected: a request may overtake an earlier one on its
-way by half a second and still be within the minute."""
+way by half a second and still be within the minute. `benchmarks.limit` is granted 99.2 % of a
+limit, and sees no window above it."""
 
 CELL = 0.01
-"""Seconds of admissions that are counted together, so that memory does not grow with the rate."""
-
-FADING = 0.98
-"""Weight of the earlier settlements after each new one, in the share of reserved tokens that are
-used."""
+"""Seconds of admissions that are counted together, so that memory does not grow with the rate; any
+small part of `WINDOW` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,8 +513,8 @@ class Limiter:
     def _settle(self, permit: Permit, tokens: int) -> None:
         # only the first settlement is compared with the reservation, which `_correct` replaces
         if not permit.is_settled:
-            self._tokens_used = FADING * self._tokens_used + tokens
-            self._tokens_reserved = FADING * self._tokens_reserved + permit.tokens
+            self._tokens_used += tokens
+            self._tokens_reserved += permit.tokens
         permit.is_settled = True
         self._correct(permit, tokens)
         # without a limit on tokens no request waits for any
@@ -569,7 +567,8 @@ def _whole_requests(rpm: float) -> float:
 
 MAX_PAUSE = 300.0
 """Seconds: the longest pause of all calls for one `Retry-After`. After it a server that asks to
-wait until tomorrow is asked again, and its error is raised."""
+wait until tomorrow is asked again, and its error is raised. Five minutes, as for an outage: any
+multiple of the minute over which providers count does."""
 
 
 class LimitedModel(Wrapper):

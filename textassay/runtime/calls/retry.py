@@ -67,7 +67,7 @@ class DeadlineModel(Wrapper):
 
 
 MIN_WAIT = 0.5
-"""Upper bound of the first wait, in seconds, as in OpenAI's own client."""
+"""Upper bound of the first wait, in seconds: `INITIAL_RETRY_DELAY` of OpenAI's client."""
 
 MAX_WAIT = 60.0
 """Upper bound of any wait, in seconds, unless the server asks for a longer one: a limit per minute
@@ -221,7 +221,8 @@ PROBE = "Is water wet? Answer with yes or no."
 """A harmless question, which shows whether a server answers at all."""
 
 MAX_OUTAGES = 3
-"""Outages for whose end one request waits: it may be the cause of them."""
+"""Outages for whose end one request waits: it may be the cause of them. Any small number ends a run
+with such a request."""
 
 
 @dataclass

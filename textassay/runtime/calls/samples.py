@@ -14,7 +14,7 @@ from textassay.runtime.model import AnyResponse, Capabilities, Request, Response
 
 MAX_SAMPLES_PER_DRAW = 1000
 """Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
-prompt share a draw."""
+prompt share a draw. It is part of the keys of the cache."""
 
 
 class OneSamplePerRequest(Wrapper):

@@ -33,7 +33,7 @@ Servers report the 20 likeliest tokens. If the reported options have at least th
 total, then the renormalized probabilities are wrong by less than a third, and the likelier of two
 options is always the right one."""
 MAX_TOKENS = 16
-"""Tokens of a written answer, for each question."""
+"""Tokens of a written answer, for each question: the least that OpenAI's Responses API takes."""
 
 READ_WORDS = """Answer with {labels} and nothing else."""
 JSON_WORDS = (

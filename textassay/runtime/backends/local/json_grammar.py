@@ -25,8 +25,9 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.errors import ConfigurationError
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
-# llama.cpp writes repetitions out as rules, and integers are enumerated here: grammars beyond these
-# numbers are large and slow to parse.
+# llama.cpp writes repetitions out as rules, and refuses too many of them ("number of repetitions
+# exceeds sane defaults"); integers are enumerated here, and nesting is a recursion. Schemas of
+# answers are far below these numbers.
 _MAX_REPEATS = 1000
 _MAX_INTEGERS = 2000
 _MAX_DEPTH = 64

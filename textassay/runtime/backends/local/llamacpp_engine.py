@@ -37,9 +37,11 @@ from textassay.runtime.errors import ConfigurationError, FatalModelError, Textas
 BATCH = 512
 """Tokens evaluated together: llama.cpp's own default (`n_ubatch`)."""
 MIN_ROWS = 9
-"""Fewest rows that go through the kernels together; CPU kernels need 8, CUDA kernels 9."""
-MIN_LIMIT = 4 * MIN_ROWS
-"""Least batch size and least number of outputs a plan works with."""
+"""Fewest rows that go through the kernels together; CPU kernels need 8, CUDA kernels 9, see
+`plan_batches`."""
+MIN_LIMIT = 3 * MIN_ROWS
+"""Least batch size and least number of outputs of a plan: with fewer than 25, some plans have a
+batch of fewer than `MIN_ROWS`."""
 
 
 class Abandoned(Exception):

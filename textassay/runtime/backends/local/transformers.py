@@ -50,7 +50,7 @@ from textassay.runtime.model import Prompted, PromptedRequest, Request, Response
 from textassay.runtime.settings import TransformersSettings
 
 NO_LIMIT = 2**31 - 1
-"""The length of a model whose positions are relative."""
+"""The length of a model whose positions are relative: more than any text has."""
 ENCODER = "an encoder"
 """The `needs` of `read_weights` for a model whose hidden states are read."""
 
