@@ -43,7 +43,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 def shown(name: str, aspect: str, found: agreement.Agreement) -> None:
     """Print one line: Spearman's and Pearson's coefficients with their intervals."""
-    ends = [(found.ci or {}).get(one) or (float("nan"),) * 2 for one in ("spearman", "pearson")]
+    ends = [found.estimate(one).ends or (float("nan"),) * 2 for one in ("spearman", "pearson")]
     pairs = zip((found.spearman, found.pearson), ends, strict=True)
     cells = [f"{value or 0:.2f} [{low:.2f}, {high:.2f}]" for value, (low, high) in pairs]
     print(f"{name:32}{aspect:14}n {found.n:4}  spearman {cells[0]}  pearson {cells[1]}")

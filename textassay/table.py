@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -241,11 +241,22 @@ class ResultRow:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; undefined figures are `None`."""
         row: Any = self  # a dataclass, which its type does not say
-        values, found = asdict(row), dict[str, Any]()
+        found = dict[str, Any]()
         for one in fields(row):
-            value = values[one.name]
+            value = _json_values(getattr(row, one.name))
             found |= value if _PART in one.metadata else {one.name.rstrip("_"): value}
         return found
+
+
+def _json_values(value: Any) -> Any:
+    """Return a value in which dataclasses are dicts, by their `as_dict` if they have one."""
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if is_dataclass(value):
+        return {one.name: _json_values(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, dict):
+        return {key: _json_values(one) for key, one in value.items()}
+    return tuple(map(_json_values, value)) if isinstance(value, tuple) else value
 
 
 def stack_tables(tables: Iterable[Table]) -> list[Table]:

@@ -108,9 +108,9 @@ def correlations(
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         one = found(draw(rng, sources), resamples, seed)
         return {
-            name: Interval(*span, getattr(truth, name), warned=one.note is not None)
-            for name, span in (one.ci or {}).items()
-            if span is not None
+            name: Interval(span.low, span.high, getattr(truth, name), warned=one.note is not None)
+            for name, span in one.ci.items()
+            if span.ends
         }
 
     return measure
@@ -149,7 +149,7 @@ def choices(groups: int, right: float, tied: float, of_source: int) -> Measure:
         found = choice_agreement(
             scores.tolist(), [1.0, 0.0] * groups, twice.tolist(), units=sources[twice].tolist()
         )
-        low, high = found.choice.ci or (None, None)
+        low, high = found.choice.estimate.ends or (None, None)
         return {"choice": Interval(low, high, (1 - tied) * right + tied / 2)}
 
     return measure

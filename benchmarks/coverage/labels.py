@@ -24,6 +24,7 @@ from textassay.agreement.labels import (
     mean_interval,
     set_agreement,
 )
+from textassay.table import Estimate
 
 TRUTH = 40_000
 MOST_WRONG = 0.45
@@ -34,7 +35,7 @@ RESAMPLES = 400
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sample = tuple[Any, ...]
-Values = Mapping[str, tuple[float | None, tuple[float, float] | None]]
+Values = Mapping[str, Estimate]
 """Value and interval of each measure."""
 
 
@@ -114,28 +115,29 @@ def of_labels(
     found = agreement.label_agreement(
         judge, human, labels=labels, groups=groups, bootstrap=bootstrap, seed=seed
     )
-    return {name: (one.value, one.ci) for name, one in found.measures.items()}
+    return {name: one.estimate for name, one in found.measures.items()}
 
 
 def of_two(sample: Sample, seed: int, bootstrap: int = RESAMPLES) -> Values:
     """Return the differences of two judges."""
     *columns, groups = sample
     _, found = compare_labels(*columns, groups=groups, bootstrap=bootstrap, seed=seed)
-    return {name: (one.difference, one.ci) for name, one in found.items()}
+    return {name: one.difference for name, one in found.items()}
 
 
 def of_sets(sample: Sample, seed: int, bootstrap: int = RESAMPLES) -> Values:
     """Return the measures of sets."""
     judge, human, groups = sample
     found = set_agreement(judge, human, labels="abc", groups=groups, bootstrap=bootstrap, seed=seed)
-    return {name: (one.value, one.ci) for name, one in found.measures.items()}
+    return {name: one.estimate for name, one in found.measures.items()}
 
 
 def of_brier(sample: Sample, seed: int, bootstrap: int = RESAMPLES) -> Values:
     """Return the mean squared error."""
     errors, groups = sample
-    ends = mean_interval(errors, groups, resamples=bootstrap, seed=seed) if bootstrap else None
-    return {"brier": (float(errors.mean()), ends)}
+    if not bootstrap:
+        return {"brier": Estimate(float(errors.mean()))}
+    return {"brier": mean_interval(errors, groups, resamples=bootstrap, seed=seed)}
 
 
 class Kind(NamedTuple):
@@ -181,16 +183,16 @@ def intervals(kind: str, world: World, truth_sources: int = TRUTH) -> Measure:
     def at_threshold(sample: Sample, seed: int) -> tuple[Values, Values]:
         scores, human, groups = sample
         found, cut = agreement_at(scores, human, groups=groups, bootstrap=RESAMPLES, seed=seed)
-        values = {name: (one.value, one.ci) for name, one in found.measures.items()}
+        values = {name: one.estimate for name, one in found.measures.items()}
         return values, of_labels((cut.apply(large[0]), large[1], large[2]), 0, 0)
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         sample = own.draw(world, rng)
         found, true = at_threshold(sample, seed) if chooses else (own.measure(sample, seed), truth)
         return {
-            name: Interval(*ends, actual)
+            name: Interval(one.low, one.high, actual)
             for name in own.names
-            if (ends := found[name][1]) is not None and (actual := true[name][0]) is not None
+            if (one := found[name]).ends and (actual := true[name].value) is not None
         }
 
     return measure

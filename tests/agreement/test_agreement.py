@@ -27,10 +27,15 @@ from textassay.agreement.intervals import (
     t_quantile,
 )
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.table import Estimate
 
 LEVELS = ["dataset", "group", "system"]
 COEFFICIENTS = get_args(Coefficient)
-NOTHING = dict.fromkeys(COEFFICIENTS)
+NOTHING = dict.fromkeys(COEFFICIENTS, ())
+
+
+def ends(found):
+    return {name: one.ends for name, one in found.ci.items()}
 
 
 def coefficients(found):
@@ -72,7 +77,7 @@ def test_rows_without_both_numbers_are_left_out_and_counted():
         [1, 1, 2, 2], [1, 2, 1, 2], groups="aabb", level="group", bootstrap=5
     )
     assert (constant.groups, constant.groups_skipped, constant.pearson) == (0, 2, None)
-    assert constant.ci == NOTHING
+    assert ends(constant) == NOTHING
 
 
 def test_system_means_do_not_break_ties():
@@ -196,9 +201,9 @@ def test_a_seed_fixes_the_interval(level):
     assert first.ci == found(7).ci
     assert (first.ci != found(8).ci) == (level == "dataset")  # the others need no resamples
     if level == "system":  # of five systems
-        assert first.ci == NOTHING
+        assert ends(first) == NOTHING
         return
-    for name, (low, high) in first.ci.items():
+    for name, (low, high) in ends(first).items():
         assert low <= getattr(first, name) <= high
 
 
@@ -209,7 +214,7 @@ def test_rows_of_one_source_are_drawn_together():
     x, y, groups = (np.repeat(side, 20) for side in (scores, human, np.arange(30)))
 
     def width(x, y, **arguments):
-        low, high = agreement.correlate(x, y, bootstrap=500, **arguments).ci["pearson"]
+        low, high = agreement.correlate(x, y, bootstrap=500, **arguments).ci["pearson"].ends
         return high - low
 
     assert width(x, y, groups=groups) == pytest.approx(width(scores, human), rel=1e-9)
@@ -230,7 +235,7 @@ def test_too_few_groups_or_systems_have_no_interval_and_say_so(level, says):
     found = agreement.correlate(
         scores, human, groups=groups, systems=systems, level=level, bootstrap=50
     )
-    assert found.ci == NOTHING
+    assert ends(found) == NOTHING
     assert says in found.note
 
 
@@ -241,7 +246,7 @@ def test_systems_that_differ_by_chance_or_are_two_have_no_interval():
     found = agreement.correlate(
         scores, human, groups=groups, systems=systems, level="system", bootstrap=1
     )
-    assert (found.ci, "by chance" in found.note) == (NOTHING, True)
+    assert (ends(found), "by chance" in found.note) == (NOTHING, True)
     systems = list("xy" * 6)
     found = agreement.correlate(range(12), range(12), systems=systems, level="system", bootstrap=10)
     assert coefficients(found) == [None] * 3
@@ -249,8 +254,8 @@ def test_systems_that_differ_by_chance_or_are_two_have_no_interval():
 
 
 def test_an_interval_needs_half_the_resamples():
-    assert coefficient_interval(0.9, np.array([1.0, np.nan, np.nan]), 20) is None
-    low, high = coefficient_interval(0.5, np.array([0.4, 0.6, 0.5, np.nan]), 20)
+    assert coefficient_interval(0.9, np.array([1.0, np.nan, np.nan]), 20) == Estimate(0.9)
+    low, high = coefficient_interval(0.5, np.array([0.4, 0.6, 0.5, np.nan]), 20).ends
     assert -1 < low < 0.5 < high < 1
 
 
@@ -288,7 +293,7 @@ def test_intervals_over_groups_of_two_hold_the_truth(groups):
         found = agreement.correlate(
             scores, human, groups=np.arange(2 * groups) // 2, level="group", bootstrap=1
         )
-        low, high = found.ci["kendall"]
+        low, high = found.ci["kendall"].ends
         # two normal differences with correlation 1 / sqrt(1 + .35^2) have equal signs so often
         truth = 2 / math.pi * math.asin(1 / math.sqrt(1 + 0.35**2))
         given, missed = given + 1, missed + (not low <= truth <= high)
@@ -329,7 +334,7 @@ def test_agreement_on_single_texts_is_not_taken_for_agreement_on_systems():
             judge.ravel(), human.ravel(), groups=np.repeat(np.arange(40), 10),
             systems=np.tile(np.arange(10), 40), level="system", bootstrap=1,
         )  # fmt: skip
-        if (span := found.ci["pearson"]) is not None:
+        if span := found.ci["pearson"].ends:
             given, missed = given + 1, missed + (not span[0] <= 0 <= span[1])
     assert given > 30
     assert missed <= 0.08 * given
@@ -345,7 +350,7 @@ def test_systems_with_texts_of_different_sources_have_noise_in_their_means_too()
             scores.ravel(), human.ravel(), groups=groups, systems=systems, level="system",
             bootstrap=1,
         )  # fmt: skip
-        assert (found.ci, "by chance" in found.note) == (NOTHING, True)
+        assert (ends(found), "by chance" in found.note) == (NOTHING, True)
     found = agreement.correlate(
         scores[:, :3].ravel(), human[:, :3].ravel(), systems=systems[:30] * 0 + np.arange(30) % 10,
         level="system", bootstrap=1,
@@ -366,7 +371,7 @@ def test_repeated_texts_of_a_source_are_no_further_sources(shared):
         found = agreement.correlate(
             scores, human, groups=own, systems=systems, level="system", bootstrap=1
         )
-        given += found.ci["pearson"] is not None
+        given += bool(found.ci["pearson"].ends)
     assert given <= 9
 
 
@@ -400,7 +405,7 @@ def test_groups_that_all_agree_have_one_interval_however_they_round(size):
         found = agreement.correlate(scores, human, groups=groups, level="group", bootstrap=1)
         for name in COEFFICIENTS:
             # Jeffreys' interval of 20 hits of 20
-            assert found.ci[name] == pytest.approx((2 * 0.88336 - 1, 1), abs=1e-4)
+            assert found.ci[name].ends == pytest.approx((2 * 0.88336 - 1, 1), abs=1e-4)
 
 
 def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():
@@ -450,11 +455,12 @@ def test_a_better_judge_is_found_and_sides_are_symmetric():
     found = agreement.compare(good, bad, human, groups=groups, bootstrap=500)
     back = agreement.compare(bad, good, human, groups=groups, bootstrap=500)
     for one, other in zip(coefficients(found), coefficients(back), strict=True):
-        assert one.difference == one.a - one.b > 0
-        assert one.ci[0] > 0
+        assert one.difference.value == one.a - one.b > 0
+        assert one.difference.is_above(0)
         assert one.p == pytest.approx(2 / 501)
-        assert (other.difference, other.p) == (-one.difference, one.p)
-        assert other.ci == pytest.approx((-one.ci[1], -one.ci[0]))
+        assert (other.difference.value, other.p) == (-one.difference.value, one.p)
+        low, high = one.difference.ends
+        assert other.difference.ends == pytest.approx((-high, -low))
     assert found.pearson.williams is None  # rows share groups
     alone = agreement.compare(good, bad, human, bootstrap=50)
     assert alone.pearson.williams.p < 1e-6
@@ -483,12 +489,13 @@ def test_the_same_scores_do_not_differ_in_any_unit():
     """In another unit coefficients differ in the last bits, and so do those of every resample."""
     x, y = [1, 2, 3, 4, 5], [1, 3, 2, 5, 4]
     found = agreement.compare(x, x, y, bootstrap=100)
-    assert (found.pearson.difference, found.pearson.p, found.pearson.williams) == (0, 1, None)
+    assert (found.pearson.difference.value, found.pearson.p) == (0, 1)
+    assert found.pearson.williams is None
     human, scores = np.random.default_rng(0).normal(size=(2, 40))
     other = 0.37 * scores + 1 / 3
     assert agreement.pearson(scores, human) != agreement.pearson(other, human)
     for one in coefficients(agreement.compare(scores, other, human, bootstrap=200)):
-        assert (one.difference, one.ci, one.p) == (0.0, (0.0, 0.0), 1.0)
+        assert (one.difference, one.p) == (Estimate(0.0, 0.0, 0.0), 1.0)
 
 
 def test_only_rows_with_both_scores_count_and_a_constant_side_is_undefined():
@@ -497,7 +504,7 @@ def test_only_rows_with_both_scores_count_and_a_constant_side_is_undefined():
     )
     assert found.n == 2
     one = agreement.compare([1, 1, 1], [1, 2, 3], [1, 2, 3], bootstrap=20).pearson
-    assert (one.a, one.b, one.difference, one.p) == (None, 1, None, None)
+    assert (one.a, one.b, one.difference, one.p) == (None, 1, Estimate(None), None)
     with pytest.raises(ConfigurationError, match="at least 1"):
         agreement.compare([1, 2], [2, 1], [1, 2], bootstrap=0)
     with pytest.raises(DataError, match="equally long"):

@@ -15,6 +15,7 @@ from textassay import agreement
 from textassay.agreement.choice import choice_agreement, compare_choices, share_interval
 from textassay.agreement.labels import agreement_at
 from textassay.runtime.errors import ConfigurationError
+from textassay.table import Estimate
 
 REWARDBENCH, LLMBAR = "rewardbench2/rewardbench2.jsonl.gz", "llmbar/llmbar.jsonl.gz"
 
@@ -59,24 +60,25 @@ def test_the_interval_is_students_over_groups_and_wider_if_groups_belong_togethe
     human, groups = [1.0, 0.0] * 40, np.repeat(np.arange(40), 2).tolist()
     alone = choice_agreement(scores, human, groups).choice
     half = 2.0226909 * np.std(right, ddof=1) / 40**0.5
-    assert alone.ci == pytest.approx((right.mean() - half, right.mean() + half), abs=1e-6)
+    expected = pytest.approx((right.mean() - half, right.mean() + half), abs=1e-6)
+    assert alone.estimate.ends == expected
     # four groups that are always alike are one
     alike = np.repeat(right[:20], 4)
     scores = [value for one in alike for value in (float(one), float(not one))]
     human, groups = [1.0, 0.0] * 80, np.repeat(np.arange(80), 2).tolist()
-    apart = choice_agreement(scores, human, groups).choice.ci
+    apart = choice_agreement(scores, human, groups).choice.estimate.ends
     units = np.repeat(np.arange(20), 8).tolist()
-    together = choice_agreement(scores, human, groups, units=units).choice.ci
+    together = choice_agreement(scores, human, groups, units=units).choice.estimate.ends
     assert together[1] - together[0] > 1.9 * (apart[1] - apart[0])
 
 
 def test_twenty_right_choices_do_not_make_a_certain_judge():
     found = choice_agreement([1, 0] * 20, [1, 0] * 20, np.repeat(np.arange(20), 2).tolist())
-    low, high = found.choice.ci
+    low, high = found.choice.estimate.ends
     assert high == 1
     assert 0.85 < low < 0.95
     few = choice_agreement([1, 0] * 14, [1, 0] * 14, np.repeat(np.arange(14), 2).tolist())
-    assert few.choice.ci is None
+    assert not few.choice.estimate.ends
     assert "at least 15 groups" in few.note
 
 
@@ -87,10 +89,10 @@ def test_judges_are_compared_on_the_groups_that_both_scored():
     n, found = compare_choices(a, b, human, groups)
     delta = found["choice"]
     assert (n, delta.a, delta.b) == (19, 1.0, pytest.approx(14 / 19))
-    assert delta.ci[0] < delta.difference < delta.ci[1]
+    assert delta.difference.low < delta.difference.value < delta.difference.high
     assert 0 < delta.p < 0.05
     same = compare_choices(a, a, human, groups)[1]["choice"]
-    assert (same.difference, same.p, same.ci) == (0, 1.0, None)
+    assert (same.difference, same.p) == (Estimate(0), 1.0)
 
 
 def pairs(verdicts):
@@ -256,7 +258,7 @@ def test_few_wrong_choices_keep_the_interval_of_independent_groups_however_alike
     # 15 sources of 4 groups: 3 wrong choices and 6 ties, of which no source has more than one
     values = np.ones((15, 4))
     values[:3, 0], values[3:9, 0] = 0.0, 0.5
-    low, high = share_interval(values.ravel(), np.repeat(np.arange(15), 4))
+    low, high = share_interval(values.ravel(), np.repeat(np.arange(15), 4)).ends
     # Jeffreys' interval of 54 of 60
     assert low <= betaincinv(54.5, 6.5, 0.025)
     assert high >= betaincinv(54.5, 6.5, 0.975)

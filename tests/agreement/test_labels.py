@@ -24,6 +24,7 @@ from textassay.agreement.labels import (
 from textassay.estimation.compared_agreement import label_difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given
+from textassay.table import Estimate
 
 metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
 
@@ -128,8 +129,8 @@ def test_a_judge_without_errors_is_not_certain_and_more_sources_say_more():
         human = np.tile([0, 1], sources)
         groups = np.repeat(np.arange(sources), 2)
         found = agreement.label_agreement(human, human, groups=groups, bootstrap=500).measures
-        assert found["accuracy"].ci[1] == found["kappa"].ci[1] == 1
-        ends.append((found["accuracy"].ci[0], found["kappa"].ci[0]))
+        assert found["accuracy"].estimate.ends[1] == found["kappa"].estimate.ends[1] == 1
+        ends.append((found["accuracy"].estimate.ends[0], found["kappa"].estimate.ends[0]))
     for lower in zip(*ends, strict=True):
         assert 0 < lower[0] < lower[1] < lower[2] < 1
 
@@ -145,7 +146,7 @@ def test_errors_that_come_together_make_the_interval_wider():
         judge = np.where(errors == 1, 1 - human, human)
         low, high = (
             agreement.label_agreement(judge, human, groups=groups, bootstrap=500)
-            .measures["accuracy"].ci
+            .measures["accuracy"].estimate.ends
         )  # fmt: skip
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
@@ -180,16 +181,17 @@ def test_what_is_not_a_label_is_refused(judge, labels, problem):
 def test_few_sources_and_labels_that_hardly_occur_have_no_interval_and_a_note():
     found = agreement.label_agreement([0, 1, 1], [0, 1, 0], groups="aab", bootstrap=100)
     assert found.note == "no interval: needs at least 5 groups, found 2"
-    assert all(one.ci is None for one in found.measures.values())
+    assert not any(one.estimate.ends for one in found.measures.values())
     human = np.array([0] * 20 + [1] * 8 + [2] * 4)
     found = agreement.label_agreement(human, human, labels="abc", bootstrap=100)
-    assert found.measures["macro_f1"].ci is None is found.measures["balanced_accuracy"].ci
-    assert found.measures["kappa"].ci is not None
+    without = "macro_f1", "balanced_accuracy"
+    assert [found.measures[name].estimate.ends for name in without] == [(), ()]
+    assert found.measures["kappa"].estimate.ends
     assert "people gave some labels fewer than 5 times" in found.note
     more = agreement.label_agreement(
         np.append(human, 2), np.append(human, 2), labels="abc", bootstrap=9
     )
-    assert (more.note, more.measures["macro_f1"].ci[1]) == (None, 1)
+    assert (more.note, more.measures["macro_f1"].estimate.ends[1]) == (None, 1)
 
 
 LABELED = [
@@ -385,13 +387,13 @@ def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them(rng):
     sides = [values(agreement.label_agreement(x, human, labels="abc")) for x in (a, b)]
     assert n == 60
     for name, one in found.items():
-        assert one.difference == pytest.approx(sides[0][name] - sides[1][name])
-        assert one.difference == pytest.approx(-other[name].difference)
-        assert one.ci[0] <= one.difference <= one.ci[1]
+        assert one.difference.value == pytest.approx(sides[0][name] - sides[1][name])
+        assert one.difference.value == pytest.approx(-other[name].difference.value)
+        assert one.difference.low <= one.difference.value <= one.difference.high
         assert 0 < one.p <= 1
     # a row that one judge left out is left out for both
     n, found = compare_labels([1, None, 0, 1], [1, 1, 0, None], [1, 1, 0, 1])
-    assert (n, found["accuracy"].difference, found["accuracy"].ci) == (2, 0, None)
+    assert (n, found["accuracy"].difference) == (2, Estimate(0))
 
 
 @given(
@@ -400,16 +402,16 @@ def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them(rng):
 )
 def test_an_interval_holds_what_was_found_and_most_of_each_part(value, parts):
     arrays = [np.array(part) for part in parts]
-    low, high = span_of(value, arrays)
+    low, high = span_of(value, arrays).ends
     assert low <= value <= high
     for defined in (part[~np.isnan(part)] for part in arrays):
         assert np.sum((defined < low) | (defined > high)) <= 0.05 * len(defined) + 2
 
 
 def test_a_mean_of_no_error_is_not_certain():
-    low, high = mean_interval(np.zeros(30), np.arange(30))
+    low, high = mean_interval(np.zeros(30), np.arange(30)).ends
     assert low == 0 < high < 0.15
-    assert mean_interval(np.zeros(4), np.arange(4)) is None
+    assert mean_interval(np.zeros(4), np.arange(4)) == Estimate(0)
 
 
 def test_words_are_categories_in_scores_and_ratings(tmp_path):
@@ -479,7 +481,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(rng):
     found, _ = agreement_at(scores, human, threshold=0.5, groups=groups, bootstrap=2000)
     area = found.measures["auc"]
     assert area.value == pytest.approx(metrics.roc_auc_score(human, scores), abs=1e-12)
-    assert area.ci[0] < area.value < area.ci[1]
+    assert area.estimate.ends[0] < area.value < area.estimate.ends[1]
     assert area.constant == 0.5
     # it depends on the order alone, and the interval has the width of DeLong's
     turned, _ = agreement_at(-(scores**3), human, threshold=0.1, groups=groups)
@@ -487,7 +489,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(rng):
     yes, no = scores[human == 1][:, None], scores[human == 0][None]
     wins = (yes > no) + (yes == no) / 2
     error = np.sqrt(sum(wins.mean(axis=at).var(ddof=1) / wins.shape[1 - at] for at in (0, 1)))
-    assert area.ci[1] - area.ci[0] == pytest.approx(2 * 1.96 * error, rel=0.15)
+    assert area.estimate.half_width == pytest.approx(1.96 * error, rel=0.15)
 
 
 @pytest.mark.parametrize(("strength", "sources", "texts"), [(0.5, 30, 1), (2.0, 20, 4)])
@@ -504,7 +506,7 @@ def test_intervals_of_the_area_hold_the_truth(strength, sources, texts):
     groups = np.repeat(np.arange(sources), texts).tolist()
     for _ in range(draws):
         found, _ = agreement_at(*draw(sources), threshold=0.0, groups=groups, bootstrap=300)
-        low, high = found.measures["auc"].ci
+        low, high = found.measures["auc"].estimate.ends
         held += low <= truth <= high
     # a true coverage of .95 gives less than .88 in one of 200 such tests
     assert held / draws >= 0.88
@@ -512,11 +514,11 @@ def test_intervals_of_the_area_hold_the_truth(strength, sources, texts):
 
 def test_without_a_text_of_each_label_there_is_no_area():
     found, _ = agreement_at([0.1, 0.9], [1, 1], threshold=0.5, bootstrap=100)
-    assert (found.measures["auc"].value, found.measures["auc"].ci) == (None, None)
+    assert found.measures["auc"].estimate == Estimate(None)
     perfect, _ = agreement_at(np.linspace(0, 1, 40), [0] * 20 + [1] * 20, threshold=0.3,
                               bootstrap=300)  # fmt: skip
-    assert perfect.measures["auc"].value == perfect.measures["auc"].ci[1] == 1.0
-    assert 0.8 < perfect.measures["auc"].ci[0] < 1
+    assert perfect.measures["auc"].value == perfect.measures["auc"].estimate.ends[1] == 1.0
+    assert 0.8 < perfect.measures["auc"].estimate.ends[0] < 1
 
 
 def test_the_area_of_jevs_probabilities_is_as_computed_elsewhere(tmp_path):

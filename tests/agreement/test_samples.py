@@ -52,7 +52,7 @@ def test_with_all_samples_agreement_is_that_of_the_scores(sizes):
     whole = agreement.correlate(samples.mean(axis=1), human, groups=groups, bootstrap=1000)
     for row in (one for one in found if one.samples == 6):
         assert row.value.value == pytest.approx(getattr(whole, row.measure))
-        assert (row.value.low, row.value.high) == pytest.approx(whole.ci[row.measure])
+        assert (row.value.low, row.value.high) == pytest.approx(whole.ci[row.measure].ends)
         assert row.gain.low > 0  # noisy samples: the mean of six is better than one
     assert all(one.gain.value is None for one in found if one.samples == 1)
     assert {one.n for one in found} == {60}

@@ -185,7 +185,7 @@ def test_texts_of_one_source_are_one_cluster_whatever_file_names_it(tmp_path, na
         run = write_run(tmp_path, name, data, values)
         (row,) = document("agreement", run, ratings)["rows"]
         assert row["groups"] == 10
-        assert agreement_table(Run(run), ratings).rows[0].agreement.ci is not None
+        assert agreement_table(Run(run), ratings).rows[0].agreement.ci
         found.append(row["ci"])
         joined = document("agreement", run, "--ratings", ratings)["rows"]
         assert joined[0]["groups"] == 10

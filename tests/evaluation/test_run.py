@@ -156,7 +156,7 @@ async def test_results_print_as_tables():
     assert str(run).startswith(str(summary))
     table = agreement_table(run, Examples(ROWS))
     assert str(table).splitlines()[0] == "agreement with people"
-    assert table.rows[0].agreement.ci is not None
+    assert table.rows[0].agreement.ci
 
 
 TWELVE = [

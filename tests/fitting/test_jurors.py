@@ -58,8 +58,8 @@ def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_fir
     # beside its copy the first juror is hardly missed, which is why one goes at a time
     assert found["first"].gain < found["second"].gain / 2
     second = found["second"]
-    assert second.per_dollar == pytest.approx(second.gain / 2)
-    assert second.per_dollar_interval == pytest.approx((second.low / 2, second.high / 2))
+    assert second.per_dollar.value == pytest.approx(second.gain / 2)
+    assert second.per_dollar.ends == pytest.approx((second.low / 2, second.high / 2))
 
 
 def test_jurors_are_ordered_by_gain_per_dollar_only_if_each_has_a_price():

@@ -69,7 +69,7 @@ def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
         )
         entry = found["agreement"]["evaluator"]
         assert all(entry[name] == getattr(ours, name) for name in COEFFICIENTS)
-        assert entry["ci"]["kendall"] == list(ours.ci["kendall"])
+        assert entry["ci"]["kendall"] == list(ours.ci["kendall"].ends)
         single = found["agreement"]["best single"]["feature"]
         other = compare(
             predicted[:, at],
@@ -78,8 +78,8 @@ def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
             groups=groups[~train].tolist(),
         ).pearson
         difference = found["evaluator_minus"]["best single"]["pearson"]
-        assert difference["difference"] == other.difference
-        assert (difference["p"], difference["ci"]) == (other.p, list(other.ci))
+        assert difference["difference"] == other.difference.value
+        assert (difference["p"], difference["ci"]) == (other.p, list(other.difference.ends))
         assert difference["significant"] == (other.p < 0.05)
     by_aspect = [one["agreement"] for one in report["held_out"]["aspects"].values()]
     mean = np.mean([one["evaluator"]["pearson"] for one in by_aspect])
@@ -181,7 +181,7 @@ def test_intervals_of_a_cross_fitted_report_allow_for_what_was_learned_from():
     single = entry["agreement"]["best single"]
     column = table.features[:, table.names.index(single["feature"])]
     alone = correlate(column, table.human[:, at], bootstrap=1000)
-    assert single["ci"]["pearson"] == pytest.approx(list(alone.ci["pearson"]))
+    assert single["ci"]["pearson"] == pytest.approx(list(alone.ci["pearson"].ends))
 
 
 def test_a_cross_fitted_report_of_twenty_ratings_holds_what_the_evaluator_reaches():

@@ -99,7 +99,7 @@ def test_above_trivial_is_decided_by_paired_intervals(files):
     (judge,) = content_of(files[1]).agreement[0].judges
     assert judge.advantage.measure == "length in words"
     shown = judge.advantage.difference
-    expected = pytest.approx((found.difference, *found.ci))
+    expected = pytest.approx((found.difference.value, *found.difference.ends))
     assert (shown.value, shown.low, shown.high) == expected
 
 

@@ -57,7 +57,7 @@ def test_agreement_is_that_of_meta(run, tmp_path):
     for row in table.rows:
         for name in ("pearson", "spearman", "kendall"):
             assert figure(getattr(row.agreement, name)) in words
-            low, high = row.agreement.ci[name] or (None, None)
+            low, high = row.agreement.ci[name].ends or (None, None)
             assert low is None or f"{figure(low)} to {figure(high)}" in words
 
 

@@ -26,7 +26,6 @@ from textassay.agreement.correlation import NumbersLike, RowLabels, finite_array
 from textassay.agreement.intervals import (
     CONFIDENCE,
     FEWEST,
-    Interval,
     beta_interval,
     effective_number,
     t_quantile,
@@ -35,7 +34,7 @@ from textassay.agreement.labels import Measure
 from textassay.agreement.significance import Difference, two_sided
 from textassay.arrays import Codes, Floats, Mask
 from textassay.runtime.errors import DataError
-from textassay.table import column
+from textassay.table import Estimate, column
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +219,14 @@ def choice_agreement(
     x, y = _columns([scores], human, groups)
     found = choices_of(x, y, groups, units=units, sided=sided)
     n = len(found.units)
-    value, strict = found.shares[0], found.strict[0]
     note = None
     if n and (units_seen := _count(found.units)) < FEWEST.defined:
         note = f"no interval of choices: needs at least {FEWEST.defined} groups, found {units_seen}"
     return ChoiceAgreement(
         n=n, texts=found.texts,
-        choice=Measure(_mean(value), share_interval(value, found.units), found.chance),
+        choice=Measure(share_interval(found.shares[0], found.units), found.chance),
         # a constant ties everywhere, and `strict` counts ties as wrong
-        strict=Measure(_mean(strict), share_interval(strict, found.units)),
+        strict=Measure(share_interval(found.strict[0], found.units)),
         tied=_mean(found.tied[0]), unscored=found.unscored, undecided=found.undecided, note=note,
     )  # fmt: skip
 
@@ -279,10 +277,10 @@ def _error(values: Floats, units: Codes) -> tuple[float, float]:
     return square**0.5, max(1.0, effective_number(sizes) - 1)
 
 
-def share_interval(values: Floats, units: Codes) -> Interval | None:
-    """Return the interval of a mean share over groups; `None` if there are too few units."""
+def share_interval(values: Floats, units: Codes) -> Estimate:
+    """Return a mean share over groups, with an interval unless there are too few units."""
     if _count(units) < FEWEST.defined:
-        return None
+        return Estimate(_mean(values))
     share, (error, df) = float(values.mean()), _error(values, units)
     half = t_quantile(df, CONFIDENCE) * error
     low, high = share - half, share + half
@@ -296,23 +294,22 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     if min(share, 1 - share) * number < 10:
         below, above = beta_interval(share * number + 0.5, (1 - share) * number + 0.5)
         low, high = min(low, below), max(high, above)
-    return max(0.0, min(low, share)), min(1.0, max(high, share))
+    return Estimate(share, max(0.0, min(low, share)), min(1.0, max(high, share)))
 
 
 def share_difference(a: Floats, b: Floats, units: Codes) -> Difference:
     """Return the difference of two mean shares over the same groups."""
     if not len(units):
-        return Difference(None, None, None, None, None)
+        return Difference(None, None, Estimate(None), None)
     first, second, delta = float(a.mean()), float(b.mean()), a - b
     value = float(delta.mean())
     if _count(units) < FEWEST.defined:
-        return Difference(first, second, value, None, None)
+        return Difference(first, second, Estimate(value), None)
     error, df = _error(delta, units)
     # judges that differ nowhere, or equally everywhere, do not show how much other groups would
     # differ
     if error == 0:
-        return Difference(first, second, value, None, 1.0 if value == 0 else None)
+        return Difference(first, second, Estimate(value), 1.0 if value == 0 else None)
     half = t_quantile(df, CONFIDENCE) * error
-    return Difference(
-        first, second, value, (value - half, value + half), two_sided(value / error, df)
-    )
+    estimate = Estimate(value, value - half, value + half)
+    return Difference(first, second, estimate, two_sided(value / error, df))

@@ -53,13 +53,13 @@ from textassay.agreement.correlation import (
 )
 from textassay.arrays import Floats
 from textassay.runtime.errors import ConfigurationError
+from textassay.table import Estimate
 
 CONFIDENCE = 0.95
 """Nominal coverage of the intervals."""
 _CHUNK = 200_000
 """Numbers per temporary array: fastest if it fits into a core's cache."""
 
-Interval = tuple[float, float]
 MOSTLY = 0.55
 """Share of the commonest rating from which on ratings count as mostly equal."""
 
@@ -90,12 +90,8 @@ FEWEST = Fewest()
 class Intervals:
     """Intervals of the three coefficients at one level."""
 
-    ci: dict[Coefficient, Interval | None] | None = field(
-        default_factory=lambda: dict.fromkeys(COEFFICIENTS)
-    )
-    """Interval by coefficient, `None` if it is undefined or cannot be trusted; `None` as a whole if
-    intervals were not requested.
-    """
+    ci: dict[Coefficient, Estimate] = field(default_factory=dict)
+    """Coefficients with their intervals; those without a trustworthy interval may be missing."""
     note: str | None = None
     """The reason why there are no intervals, or why they are too narrow."""
 
@@ -205,7 +201,7 @@ def _over_rows(
     df, varied = degrees_of_freedom(pairs), vary_groups(pairs, resamples, seed)
     errors = {name: varied.error(to_z(values)) for name, values in varied.values.items()}
     ci = {name: interval_around(value, errors[name], df) for name, value in point.items()}
-    if all(span is None for span in ci.values()):
+    if not any(estimate.ends for estimate in ci.values()):
         note = (
             "no interval: the coefficients are at the end of their range, or undefined without some"
             " of the groups"
@@ -281,8 +277,8 @@ def note_mostly_equal(pairs: Pairs) -> str | None:
 
 def coefficient_interval(
     value: float | None, drawn: Floats, groups: int, least: float = 0.0, inflation: float = 1.0
-) -> Interval | None:
-    """Return the interval of a correlation by Student's t on Fisher's z scale.
+) -> Estimate:
+    """Return a correlation with its interval by Student's t on Fisher's z scale.
 
     Args:
         value: The correlation.
@@ -292,22 +288,22 @@ def coefficient_interval(
         inflation: Factor of the standard error.
     """
     if groups < FEWEST.groups or (error := standard_error(to_z(drawn), groups)) is None:
-        return None
+        return Estimate(value)
     # groups are the sampled unit, so they, not rows, give the degrees of freedom
     return interval_around(value, inflation * max(error, least), groups - 1)
 
 
-def interval_around(value: float | None, error: float | None, df: float) -> Interval | None:
-    """Return the interval of a correlation with an error on Fisher's z scale."""
+def interval_around(value: float | None, error: float | None, df: float) -> Estimate:
+    """Return a correlation with its interval, given its error on Fisher's z scale."""
     # Fisher's z is close to normal with a spread that hardly depends on r, so a symmetric t
     # interval is taken there and carried back; on r itself it could leave -1 to 1
     if value is None or error is None:
-        return None
+        return Estimate(value)
     rounding = 1e-9
     if abs(value) >= 1 - rounding:  # an exact relation: Fisher's z is infinite
-        return (value, value) if error < rounding else None
+        return Estimate(value, value, value) if error < rounding else Estimate(value)
     half = t_quantile(df, CONFIDENCE) * error
-    return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
+    return Estimate(value, math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half))
 
 
 def jackknife_error(left_out: Floats) -> float | None:
@@ -336,18 +332,18 @@ def to_z(values: Floats) -> Floats:
 def _over_groups(
     point: dict[Coefficient, float | None], per_group: dict[Coefficient, Floats]
 ) -> Intervals:
-    ci: dict[Coefficient, Interval | None] = {}
+    ci: dict[Coefficient, Estimate] = {}
     for name, value in point.items():
         defined = per_group[name][~np.isnan(per_group[name])]
         if len(defined) < FEWEST.defined or value is None:
             return Intervals(
                 note=_too_few("groups with a coefficient", len(defined), FEWEST.defined)
             )
-        ci[name] = _around_mean(defined)
+        ci[name] = Estimate(value, *_around_mean(defined))
     return Intervals(ci)
 
 
-def _around_mean(coefficients: Floats) -> Interval:
+def _around_mean(coefficients: Floats) -> tuple[float, float]:
     """Return the interval of a mean of coefficients of groups, which lie between -1 and 1."""
     groups, mean = len(coefficients), float(coefficients.mean())
     error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
@@ -364,7 +360,7 @@ def _around_mean(coefficients: Floats) -> Interval:
     return max(-1.0, min(mean - half, 2 * below - 1)), min(1.0, max(mean + half, 2 * above - 1))
 
 
-def beta_interval(hits: float, misses: float) -> Interval:
+def beta_interval(hits: float, misses: float) -> tuple[float, float]:
     """Return the interval of a Beta distribution: Jeffreys' of a share, with 0.5 more of both."""
     from scipy.special import betaincinv  # heavy, so on first use
 
@@ -388,15 +384,14 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
             note="no interval: the means of the systems differ no more than their rows do by chance"
         )
     errors = independent_errors(systems)
-    ci: dict[Coefficient, Interval | None] = {}
+    ci: dict[Coefficient, Estimate] = {}
     for name, value in point.items():
         if value is None:
-            ci[name] = None
             continue
         z, half = _z_of_means(value), t_quantile(systems - 2, CONFIDENCE) * errors[name]
         below, above = (noise.made, noise.hidden) if value >= 0 else (noise.hidden, noise.made)
         lower, upper = math.tanh(z - below - half), math.tanh(z + above + half)
-        ci[name] = min(lower, value), max(upper, value)
+        ci[name] = Estimate(value, min(lower, value), max(upper, value))
     return Intervals(ci)
 
 

@@ -60,7 +60,6 @@ from textassay.agreement.correlation import (
 from textassay.agreement.intervals import (
     CONFIDENCE,
     FEWEST,
-    Interval,
     number_of_groups,
     t_quantile,
     too_few_groups,
@@ -87,17 +86,20 @@ MIN_SOURCES = 10
 class Measure:
     """One measure of agreement."""
 
-    value: float | None
-    """The measure; `None` if undefined."""
-    ci: Interval | None = None
-    """95 % interval; `None` if undefined, not requested, or if there are too few sources."""
+    estimate: Estimate
+    """The measure with its 95 % interval; without one if it is undefined, was not requested, or if
+    there are too few sources."""
     constant: float | None = None
     """The measure of the best judge that always gives the same answer; `None` if undefined."""
 
     @property
-    def estimate(self) -> Estimate:
-        """The measure with its interval."""
-        return Estimate(self.value, *(self.ci or ()))
+    def value(self) -> float | None:
+        """The measure; `None` if undefined."""
+        return self.estimate.value
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; of the interval the ends."""
+        return {"value": self.value, "ci": self.estimate.ends or None, "constant": self.constant}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _agreement_of(
     count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
-    spans: dict[str, Interval | None] = {}
+    spans: Mapping[str, Estimate] = {}
     note = too_few_groups(pairs) if bootstrap and rows else ""
     if bootstrap and rows and not note:
         drawn = _weigh_tables(
@@ -179,7 +181,8 @@ def _agreement_of(
         spans = _spans_of(found, drawn)
         if count > 2 and whole.sum(axis=1).min() < 5:
             # the mean would be over the labels that happen to occur
-            spans |= {"balanced_accuracy": None, "macro_f1": None}
+            means = "balanced_accuracy", "macro_f1"
+            spans = {name: one for name, one in spans.items() if name not in means}
             note = (
                 "no interval of balanced_accuracy and macro_f1: people gave some labels fewer than"
                 " 5 times"
@@ -207,11 +210,11 @@ def _tables(cells: Floats, sources: Codes, width: int, weights: Floats | float =
 
 def _measures(
     found: Mapping[str, Floats],
-    spans: Mapping[str, Interval | None],
+    spans: Mapping[str, Estimate],
     constants: Mapping[str, float | None],
 ) -> dict[str, Measure]:
     return {
-        name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
+        name: Measure(spans.get(name, Estimate(number_or_none(values[0]))), constants[name])
         for name, values in found.items()
     }
 
@@ -238,24 +241,25 @@ def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
     }
 
 
-def _spans_of(found: Mapping[str, Floats], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
-    """Return the interval of each measure; `None` if it is undefined."""
+def _spans_of(found: Mapping[str, Floats], drawn: Iterable[Weighted]) -> dict[str, Estimate]:
+    """Return the measures that are defined, with their intervals."""
     parts = _parts(drawn)
     return {
-        name: None if np.isnan(values[0]) else span_of(values[0], parts[name])
+        name: span_of(values[0], parts[name])
         for name, values in found.items()
+        if not np.isnan(values[0])
     }
 
 
-def span_of(value: float, parts: Iterable[Floats]) -> Interval:
-    """Return the interval around a value that holds the middle 95 % of each part."""
+def span_of(value: float, parts: Iterable[Floats]) -> Estimate:
+    """Return a value with an interval around it that holds the middle 95 % of each part."""
     ends = [float(value)]
     for part in parts:
         defined = part[~np.isnan(part)]
         if len(defined):
             tails = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
             ends += np.percentile(defined, tails).tolist()
-    return min(ends), max(ends)
+    return Estimate(ends[0], min(ends), max(ends))
 
 
 def _weigh_tables(
@@ -301,15 +305,15 @@ def _rows_per_observation(rows: Floats, wrong: Floats) -> float:
 
 def mean_interval(
     values: Floats, groups: Codes, *, resamples: int = 1000, seed: int = 0
-) -> Interval | None:
-    """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
+) -> Estimate:
+    """Return the mean of numbers from 0 to 1, such as squared errors, with its 95 % interval.
 
     Computed as in `label_agreement`, with half an observation of 0 and half of 1 more.
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
     if len(rows) < FEWEST.groups:
-        return None
+        return Estimate(float(values.mean()))
     sums, rng = np.bincount(codes, weights=values).astype(float), np.random.default_rng(seed)
     weights = next(_random_weights(np.ones(len(rows)), resamples, resamples, rng))
     total, part = weights @ rows, weights @ sums
@@ -474,17 +478,17 @@ def _difference(a: float, b: float, drawn: Sequence[Floats]) -> Difference:
 
     first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
-        return Difference(first, second, None, None, None)
+        return Difference(first, second, Estimate(None), None)
     value = first - second
     if not drawn:
-        return Difference(first, second, value, None, None)
+        return Difference(first, second, Estimate(value), None)
     p = 0.0
     for part in drawn:
         defined = part[~np.isnan(part)]
         tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
         # this number of weightings cannot show a smaller one
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
-    return Difference(first, second, value, span_of(value, drawn), p)
+    return Difference(first, second, span_of(value, drawn), p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -585,13 +589,14 @@ def with_auc(
     yes, sources = pairs.human[order], pairs.groups[order]
     levels = np.flatnonzero(np.diff(pairs.scores[order], prepend=-np.inf))
     if not 0 < yes.sum() < len(yes):
-        return replace(found, measures={**found.measures, "auc": Measure(None)})
+        return replace(found, measures={**found.measures, "auc": Measure(Estimate(None))})
 
     def count(weights: Floats) -> list[Floats]:
         return [np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes)]
 
     counts = count(np.ones((1, len(yes))))
-    value, ci = float(_area(*counts)[0]), None
+    value = float(_area(*counts)[0])
+    area = Estimate(value)
     if bootstrap and not too_few_groups(pairs):
         rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
         wrong = np.repeat(_misplaced_shares(*counts), np.diff([*levels, len(yes)]), axis=1)
@@ -606,8 +611,8 @@ def with_auc(
                 np.hstack([low, one, high]) for one, (low, high) in zip(drawn, ends, strict=True)
             )
             parts.append((_area(*drawn), _area(*more)))
-        ci = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
-    return replace(found, measures={**found.measures, "auc": Measure(value, ci, 0.5)})
+        area = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
+    return replace(found, measures={**found.measures, "auc": Measure(area, 0.5)})
 
 
 def _area(yes: Floats, no: Floats) -> Floats:
@@ -737,7 +742,7 @@ def set_agreement(
     number = number_of_groups(pairs)
     table = _SetTable(ours, theirs, pairs.groups, number)
     found = dict(table.measures(np.ones((1, number))))
-    spans: dict[str, Interval | None] = {}
+    spans: dict[str, Estimate] = {}
     note = too_few_groups(pairs) if bootstrap else ""
     if bootstrap and not note:
         rng = np.random.default_rng(seed)

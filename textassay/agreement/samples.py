@@ -31,7 +31,7 @@ from textassay.agreement.intervals import (
     to_z,
     vary_groups,
 )
-from textassay.agreement.significance import Difference, difference_of, without_rounding
+from textassay.agreement.significance import difference_of, without_rounding
 from textassay.arrays import Floats
 from textassay.table import Estimate, column
 
@@ -122,11 +122,10 @@ def correlations_by_samples(
                 error = varied[0][0].error(to_z(spread[place]))
                 change = varied[0][0].error(without_rounding(spread[place] - spread[0]))
             df = degrees_of_freedom(first)
-            ends = interval_around(value[at], error, df)
             gain = difference_of(value[at], values[0][at], change, df, least_p=0.0)
             yield SampleAgreement(
-                name, count, len(first.scores), Estimate(value[at], *(ends or ())),
-                Estimate(None) if count == least else _gain(gain),
+                name, count, len(first.scores), interval_around(value[at], error, df),
+                Estimate(None) if count == least else gain.difference,
             )  # fmt: skip
 
 
@@ -155,11 +154,10 @@ def choices_by_samples(
     for name, columns in kinds.items():
         by_count = np.mean(np.reshape(columns, (len(counts), -1, number)), axis=1)
         for count, own in zip(counts, by_count, strict=True):
-            ends = share_interval(own, found.units)
             gain = share_difference(own, by_count[0], found.units)
             yield SampleAgreement(
-                name, count, number, Estimate(float(own.mean()), *(ends or ())),
-                Estimate(None) if count == counts[0] else _gain(gain),
+                name, count, number, share_interval(own, found.units),
+                Estimate(None) if count == counts[0] else gain.difference,
             )  # fmt: skip
 
 
@@ -171,7 +169,3 @@ def _coefficients(pairs: Pairs) -> list[float]:
 def _mean(values: Floats) -> list[float | None]:
     """Return the mean of each column; `None` if it is undefined in a draw."""
     return [None if np.isnan(mean) else float(mean) for mean in values.mean(axis=0)]
-
-
-def _gain(difference: Difference) -> Estimate:
-    return Estimate(difference.difference, *(difference.ci or ()))

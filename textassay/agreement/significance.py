@@ -43,7 +43,6 @@ from textassay.agreement.correlation import (
 from textassay.agreement.intervals import (
     CONFIDENCE,
     FEWEST,
-    Interval,
     Intervals,
     Varied,
     degrees_of_freedom,
@@ -56,7 +55,7 @@ from textassay.agreement.intervals import (
 )
 from textassay.arrays import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.table import Estimate, column
+from textassay.table import Estimate, ResultRow, column
 
 
 def _coefficient(name: Coefficient) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def _coefficient(name: Coefficient) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(ResultRow):
     """Agreement of one set of scores with human ratings at one level."""
 
     level: Level = field(metadata=column("level"))
@@ -86,9 +85,9 @@ class Agreement:
     """Spearman's rho with average ranks; `None` if undefined."""
     kendall: float | None = field(metadata=_coefficient("kendall"))
     """Kendall's tau-b; `None` if undefined."""
-    ci: dict[Coefficient, Interval | None] | None = None
-    """95 % interval of each coefficient, `None` if undefined or if no interval is reliable; `None`
-    as a whole if intervals were not requested."""
+    ci: dict[Coefficient, Estimate] = field(default_factory=dict)
+    """Each coefficient with its 95 % interval, if there is a reliable one; empty if intervals were
+    not requested."""
     systems: int | None = None
     """Systems that occur; `None` without systems."""
     note: str | None = None
@@ -96,7 +95,12 @@ class Agreement:
 
     def estimate(self, name: Coefficient) -> Estimate:
         """Return a coefficient with its interval."""
-        return Estimate(getattr(self, name), *((self.ci or {}).get(name) or ()))
+        return self.ci.get(name) or Estimate(getattr(self, name))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; of intervals the ends, `None` if they were not requested."""
+        ends = {name: one.ends or None for name, one in self.ci.items()}
+        return ResultRow.as_dict(self) | {"ci": ends or None}
 
     @property
     def groups_in_words(self) -> str | None:
@@ -165,15 +169,16 @@ def compute_agreement(
         groups = len(per_group["pearson"]) - skipped
     else:
         coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
-    spans = Intervals(None)
+    spans, ci = Intervals(), dict[Coefficient, Estimate]()
     if bootstrap:
         spans = intervals_at(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
         )
+        ci = {name: Estimate(value) for name, value in coefficients.items()} | spans.ci
     return Agreement(
         level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
         groups_skipped=skipped, systems=_count(pairs.systems, pairs.has_systems), **coefficients,
-        ci=spans.ci, note=spans.note,
+        ci=ci, note=spans.note,
     )  # fmt: skip
 
 
@@ -201,10 +206,8 @@ class Difference:
     """Coefficient of the first; `None` if undefined."""
     b: float | None
     """Coefficient of the second; `None` if undefined."""
-    difference: float | None
-    """`a - b`; `None` if either is undefined."""
-    ci: Interval | None
-    """95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems)."""
+    difference: Estimate
+    """`a - b` with its 95 % interval; without an interval below 5 groups (10 systems)."""
     p: float | None
     """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if resamples were
     drawn; `None` if there is no interval.
@@ -368,15 +371,15 @@ def difference_of(
 ) -> Difference:
     """Return the difference of two coefficients whose standard error is known."""
     if a is None or b is None:
-        return Difference(a=a, b=b, difference=None, ci=None, p=None)
+        return Difference(a=a, b=b, difference=Estimate(None), p=None)
     # scores that differ only by a factor agree equally well, except for the last bits
     difference = float(without_rounding(np.array(a - b)))
     # without a spread over groups, the certainty of the difference is unknown
     if error is None or (error == 0 and difference != 0):
-        return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
+        return Difference(a=a, b=b, difference=Estimate(difference), p=None, williams=test)
     half = t_quantile(df, CONFIDENCE) * error
     return Difference(
-        a=a, b=b, difference=difference, ci=(difference - half, difference + half),
+        a=a, b=b, difference=Estimate(difference, difference - half, difference + half),
         p=max(least_p, two_sided(difference / error, df)) if error else 1.0, williams=test,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.agreement.choice import Alternatives, ChoiceAgreement, alternatives, choice_agreement
-from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Level
+from textassay.agreement.correlation import LEVELS, Level
 from textassay.agreement.joined import (
     People,
     join,
@@ -152,7 +152,7 @@ class LabelRow(_Paired):
         """Return the measures by name, with the labels and the matrix, and the intervals."""
         own = self.agreement
         values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
-        ends = {name: list(one.ci) if one.ci else None for name, one in own.measures.items()}
+        ends = {name: list(one.estimate.ends) or None for name, one in own.measures.items()}
         values["labels"] = list(own.labels)
         if len(own.labels) == 2:
             values["positive"] = own.labels[1]
@@ -696,9 +696,10 @@ class _Pairing:
         known = systems if any(one is not None for one in systems) else None
         for level in () if self.scale.is_nominal else self.of.levels:
             found = correlate(self.judged, self.rated, systems=known, level=level, **self.options)
-            if labels is not None and found.ci is not None and _is_mcc(found, labels):
-                mcc = labels.measures["mcc"].ci
-                found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=labels.note)
+            if labels is not None and found.ci and _is_mcc(found, labels):
+                ends = labels.measures["mcc"].estimate.ends
+                ci = {name: Estimate(one.value, *ends) for name, one in found.ci.items()}
+                found = replace(found, ci=ci, note=labels.note)
             yield TableRow(*self.names, found)
 
     def label_rows(self) -> Iterator[LabelRow]:

@@ -245,9 +245,7 @@ def probability_report(
     share = float(y.mean())
 
     def brier(values: Floats) -> dict[str, Any]:
-        errors = (values - y) ** 2
-        low, high = mean_interval(errors, groups, seed=seed) or (None, None)
-        return {"value": float(errors.mean()), "low": low, "high": high}
+        return mean_interval((values - y) ** 2, groups, seed=seed).as_dict()
 
     order = np.argsort(after, kind="stable")
     # ten points at most, each of ten rows or more

@@ -47,8 +47,7 @@ class AgreementDifference(DifferenceRow):
         cls, aspect: str, coefficient: str, n: int, found: Difference, level: Level = "dataset"
     ) -> AgreementDifference:
         """Return the row of a difference."""
-        difference = Estimate(found.difference, *(found.ci or ()))
-        return cls(aspect, level, coefficient, n, found.a, found.b, difference, found.p)
+        return cls(aspect, level, coefficient, n, found.a, found.b, found.difference, found.p)
 
 
 def agreement_difference(

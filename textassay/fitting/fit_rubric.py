@@ -45,6 +45,7 @@ from textassay.runtime.errors import ConfigurationError, MalformedResponse, RunF
 from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Model
 from textassay.runtime.storage.files import write_json
+from textassay.table import Estimate
 
 PAIRS = 6
 """Number of rated texts that a round shows for an aspect."""
@@ -136,8 +137,8 @@ class Rubric(Alignment):
                     "name": node.name,
                     "definition": node.definition,
                     "new": node in new,
-                    "importance": one.importance,
-                    "ci": list(one.interval) if np.isfinite(one.interval).all() else None,
+                    "importance": one.importance.value,
+                    "ci": list(one.importance.ends) or None,
                     "kept": one.reason is None,
                     "reason": one.reason,
                 }
@@ -256,9 +257,8 @@ class _CriterionDecision:
 
     reason: str | None
     """Why it was removed; `None` if it stays."""
-    importance: float | None = None
-    interval: tuple[float, float] = (-np.inf, np.inf)
-    """Interval of the importance; the whole line if it was not estimated."""
+    importance: Estimate
+    """Its held-out importance; undefined if it was not estimated."""
 
 
 def weed(
@@ -283,7 +283,7 @@ def weed(
             values = {v for v in ratings[node.id].values() if v is not None}
             if len(values) < 2:
                 reason = "every text has the same rating" if values else "no text has a rating"
-                verdicts[node.id] = _CriterionDecision(reason)
+                verdicts[node.id] = _CriterionDecision(reason, Estimate(None))
             else:
                 left.append(node)
         verdicts |= _weed_below(root, train, left, ratings, fitter)
@@ -311,10 +311,12 @@ def _weed_below(
         for name, mean, span in zip(
             measured.names, measured.mean[:, 0], measured.interval(confidence)[:, 0], strict=True
         ):
-            known = {"interval": tuple(span.tolist())} if np.isfinite(span[0]) else {}
-            found[name] = _CriterionDecision(None, float(mean), **known)
-        worst = min(left, key=lambda node: found[node.id].interval[0])
-        low, high = found[worst.id].interval
+            ends = span.tolist() if np.isfinite(span).all() else ()
+            found[name] = _CriterionDecision(None, Estimate(float(mean), *ends))
+        whole_line = (-np.inf, np.inf)
+        spans = {node.id: found[node.id].importance.ends or whole_line for node in left}
+        worst = min(left, key=lambda node: spans[node.id][0])
+        low, high = spans[worst.id]
         if low > 0:
             return verdicts | {node.id: found[node.id] for node in left}
         reason = f"importance {low:+.3f} to {high:+.3f}: not above 0"

@@ -353,9 +353,10 @@ def _on_same_rows(
         rows[name] = {
             **means,
             "ci": {
-                c: _format_span(
-                    coefficient_interval(means[c], draws[name][c], count, *more.get(c, ()))
+                c: list(
+                    coefficient_interval(means[c], draws[name][c], count, *more.get(c, ())).ends
                 )
+                or None
                 for c in COEFFICIENTS
             },
             **notes.get(name, {}),
@@ -418,9 +419,9 @@ def _over_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, groups:
 
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
     # cross-fitted agreement is too low, so it cannot show that the evaluator is worse
-    p = found.p if is_fixed or (found.difference or 0.0) >= 0 else None
+    p = found.p if is_fixed or (found.difference.value or 0.0) >= 0 else None
     significant = None if p is None else p < 0.05
-    return {"difference": found.difference, "ci": _format_span(found.ci), "p": p,
+    return {"difference": found.difference.value, "ci": list(found.difference.ends) or None, "p": p,
             "significant": significant}  # fmt: skip
 
 
@@ -433,10 +434,6 @@ def _mean(aspects: Json) -> Json:
         # otherwise rows would have means over different aspects
         means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
     return means
-
-
-def _format_span(span: tuple[float, float] | None) -> list[float] | None:
-    return span and list(span)
 
 
 def competition_ranks(values: Floats) -> Floats:

@@ -321,7 +321,6 @@ class Worth:
             "gain per USD",
             "interval",
             name="per_dollar",
-            cell=lambda one: Estimate(one.per_dollar, *(one.per_dollar_interval or ())),
         )
     )
     """US dollars per rated text; `None` if unknown."""
@@ -331,22 +330,19 @@ class Worth:
     """Whether the jury is not shown to be worse without it."""
 
     @property
-    def per_dollar(self) -> float | None:
-        """Gain per dollar for a thousand texts; `None` if the cost is unknown or 0."""
-        return self.gain / (1000 * self.cost) if self.cost else None
+    def per_dollar(self) -> Estimate:
+        """Gain per dollar for a thousand texts; undefined if the cost is unknown or 0.
 
-    @property
-    def per_dollar_interval(self) -> tuple[float, float] | None:
-        """Interval of `per_dollar`; the cost of a text is known, so only the gain is uncertain."""
+        The cost of a text is known, so only the gain is uncertain.
+        """
         if not self.cost:
-            return None
-        return self.low / (1000 * self.cost), self.high / (1000 * self.cost)
+            return Estimate(None)
+        return Estimate(*(end / (1000 * self.cost) for end in (self.gain, self.low, self.high)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        interval = self.per_dollar_interval
-        ends = interval and list(interval)
-        return asdict(self) | {"per_dollar": self.per_dollar, "per_dollar_ci": ends}
+        one = self.per_dollar
+        return asdict(self) | {"per_dollar": one.value, "per_dollar_ci": list(one.ends) or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,8 +507,7 @@ def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[
     if len(right) != len(of_others):  # some aspects could not be learned
         return Estimate(None)
     if len(right):
-        found = share_difference(right, of_others, units)
-        return Estimate(found.difference, *(found.ci or ()))
+        return share_difference(right, of_others, units).difference
     drawn, count = list[Floats](), 0
     for x, y, ratings in zip(values.T, others.T, table.human.T, strict=True):
         there = ~np.isnan(x) & ~np.isnan(y)
@@ -527,24 +522,17 @@ def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[
     if not drawn:
         return Estimate(None)
     a_r, b_r = _mean_r(values, table), _mean_r(others, table)
-    found = difference_between(a_r, b_r, np.mean(drawn, axis=0), count)
-    return Estimate(found.difference, *(found.ci or ()))
+    return difference_between(a_r, b_r, np.mean(drawn, axis=0), count).difference
 
 
 def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
     """Return the share of right choices, or of the raters who gave the same label."""
-    return _share(*_right(values, table, pairs))
+    return share_interval(*_right(values, table, pairs))
 
 
 def share_of_labels(values: Floats, table: FeatureTable) -> Estimate:
     """Return the share of the raters who gave the label with the highest value, ties shared."""
-    return _share(*_right_labels(values, table))
-
-
-def _share(right: Floats, units: Codes) -> Estimate:
-    if not len(right):
-        return Estimate(None)
-    return Estimate(float(right.mean()), *(share_interval(right, units) or ()))
+    return share_interval(*_right_labels(values, table))
 
 
 def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats, Codes]:
@@ -631,8 +619,8 @@ def worths(
         alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
         found.append(Worth(name, alone, right, *first[name], known[name], name in out))
     # a juror without a price cannot be ranked by gain per dollar
-    by_price = all(one.per_dollar is not None for one in found)
-    value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
+    by_price = all(one.per_dollar.value is not None for one in found)
+    value = {one.juror: one.per_dollar.value if by_price else one.gain for one in found}
     return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
 
 

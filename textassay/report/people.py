@@ -331,8 +331,8 @@ def _advantage(
         if (correlate(measured, ratings).spearman or 0.0) < 0:
             measured = [None if value is None else -value for value in measured]
         both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
-        if both.difference is not None and both.b is not None:
-            found.append((both.b, name, Estimate(both.difference, *(both.ci or (None, None)))))
+        if both.difference.value is not None and both.b is not None:
+            found.append((both.b, name, both.difference))
     if not found:
         return None
     above: Above = "not shown"
