@@ -118,7 +118,7 @@ class Bare:
         )()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]
         self.ids = [prompt.ids for prompt in prompts]
-        ends = prompts[0].followed_by
+        ends = prompts[0].encode_with
         self.targets = np.array([ends(forms[0])[-1] for forms in CHOICES.values()], np.int32)
 
     def seconds(self, sequences: Sequence[Ids], *, reuse: bool) -> Spent:

@@ -277,6 +277,6 @@ def ids_of(model: Written, prompt: str, continuation: str) -> tuple[list[int], i
     settings = LocalSettings(n_ctx=64, n_gpu_layers=0)
     loaded = Loader(LocalRules("model", "error"), str(model.path), settings)()
     before = loaded.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
-    joint = before.followed_by(continuation)
+    joint = before.encode_with(continuation)
     loaded.close()
     return [int(token) for token in joint], common_prefix(before.ids, joint)

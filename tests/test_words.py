@@ -19,6 +19,14 @@ DIALECT = re.compile(
     rf"|^ +(?:\*, )?{_WORD}: [^\n]+,$|^ *(?:async )?def [^\n]*[(,] ?{_WORD}: ",
     re.MULTILINE,
 )
+# Functions are named by a verb or a noun; properties and the constructor `Score.unscored` may be
+# adjectives.
+PARTICIPLE = re.compile(
+    r"(?<!property\n)^ {0,4}(?:async )?def _?(?!(?:seed|feed|need|weed|_?embed|unscored)\()"
+    r"(?:[a-z]+ed|seen|shown|known|given|kept|held|made|found|left|sent|chosen|written|taken|drawn"
+    r"|bound)\(",
+    re.MULTILINE,
+)
 # No word boundary before it: names join words with underscores, and words have prefixes.
 BRITISH = re.compile(
     r"(colour|behaviour|favour|honour|neighbour|normalis|optimis|recognis|catalogue|licence"
@@ -40,6 +48,7 @@ MESSAGE_RIDDLES = re.compile(
 )
 REMEDY = {
     "name": "name what it holds: rating, request, answer, context, result, expected",
+    "function": "name it by a verb (`_join_names`) or a noun (`_aspect_map`)",
     "spelling": "spell it the American way (behavior, color, labeled), or add it to KEPT",
     "riddle": "say it plainly, in the words that a reader would search for",
 }
@@ -55,13 +64,14 @@ KEPT = {
 }
 
 
-def test_no_name_is_private_dialect() -> None:
+@pytest.mark.parametrize(("what", "pattern"), [("name", DIALECT), ("function", PARTICIPLE)])
+def test_no_name_is_private_dialect(what: str, pattern: re.Pattern[str]) -> None:
     offenders = [
         f"{file.relative_to(ROOT)}: {match[0].strip()}"
         for file in PACKAGE
-        for match in DIALECT.finditer(file.read_text(encoding="utf-8"))
+        for match in pattern.finditer(file.read_text(encoding="utf-8"))
     ]
-    assert not offenders, f"{REMEDY['name']}: {offenders}"
+    assert not offenders, f"{REMEDY[what]}: {offenders}"
 
 
 @pytest.mark.parametrize(

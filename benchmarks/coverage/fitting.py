@@ -18,7 +18,7 @@ from benchmarks.coverage.tally import Design, Interval, Measure, Outcome
 from textassay import agreement
 from textassay.arrays import Codes, Floats
 from textassay.fitting.api import fit_sync
-from textassay.fitting.held_out import held_out
+from textassay.fitting.held_out import measure_held_out
 from textassay.fitting.learn import Fitter, Split, Unseen, choose, cross_fit, read_table
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import split_rows
@@ -117,11 +117,11 @@ def few_ratings(
             train = split_rows(table.groups, fraction, seed=0)
             parts = Split(table.rows(train), table.rows(~train))
             choice = choose([aggregator], parts.train, fitter)
-            unseen = Unseen.held_out(choice, parts)
+            unseen = Unseen.of_held_out(choice, parts)
         learned = choice.aggregator.predict(new)[:, 0]
         plain = Aggregator("avg").fit(features, ratings[:, None]).predict(new)[:, 0]
         truth, of_mean = (agreement.correlate(one, new_ratings) for one in (learned, plain))
-        aspect = held_out(choice, unseen, fitter)["aspects"]["a"]
+        aspect = measure_held_out(choice, unseen, fitter)["aspects"]["a"]
         promised = aspect["agreement"]["evaluator"]
         outcomes: dict[str, Outcome] = {}
         for name in ("pearson", "spearman"):

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.learning.recorded import SETS, Recorded, read
 from benchmarks.learning.ways import agreement
-from textassay.fitting.held_out import held_out
+from textassay.fitting.held_out import measure_held_out
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
@@ -84,7 +84,7 @@ def cases(table: FeatureTable, aggregator: str, seed: int) -> Iterator[Case]:
         plain = [predict(fitter.fit("avg", train, one), rest)[:, 0] for one in table.aspects]
     except DataError:  # such as equal ratings of an aspect
         return
-    found = held_out(choice, unseen, fitter, shuffled=False)["aspects"]
+    found = measure_held_out(choice, unseen, fitter, shuffled=False)["aspects"]
     of_both = (agreement(one, rest.human)[:, 0] for one in (learned, np.stack(plain, axis=1)))
     for aspect, ahead in zip(table.aspects, np.subtract(*of_both), strict=True):
         delta = found[aspect]["evaluator_minus"].get("avg", {}).get("pearson", {})

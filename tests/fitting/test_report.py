@@ -15,7 +15,7 @@ from textassay.agreement.correlation import pair_up
 from textassay.agreement.intervals import resample, standard_error, t_quantile, to_z
 from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
-from textassay.fitting.held_out import experts, held_out, resamples_for, steps
+from textassay.fitting.held_out import experts, measure_held_out, resamples_for, steps
 from textassay.fitting.learn import (
     ChosenAggregator,
     Fitter,
@@ -150,7 +150,7 @@ def test_an_aspect_that_is_rated_on_few_sources_is_measured_over_all_folds_toget
     table = read_table(Examples(rows), patterns=("*",))
     fitter = Fitter(rating_scales(table, {}), 0, 1)
     choice, unseen = cross_fit(["ridge"], table, fitter, lambda _: None, repeats=1)
-    found = held_out(choice, unseen, fitter)["aspects"]["charm"]["agreement"]["evaluator"]
+    found = measure_held_out(choice, unseen, fitter)["aspects"]["charm"]["agreement"]["evaluator"]
     at = table.aspects.index("charm")
     predicted, people = unseen.by_evaluator()[:, at], table.human[:, at]
     rated = ~np.isnan(people)

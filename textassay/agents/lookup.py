@@ -175,7 +175,7 @@ class SectionIndex(Message):
             if _plain(section.name) == plain or _plain(section.name).startswith(begins)
         ]
 
-    def unknown(self, name: str) -> Found:
+    def unknown_name(self, name: str) -> Found:
         """Return the message about an unknown name."""
         turns = max((section.turn for section in self.sections), default=0)
         known = [section.name for section in self.sections if not section.turn]
@@ -194,13 +194,13 @@ class SectionIndex(Message):
         """
         sections = self.within(within)
         if not sections:
-            return self.unknown(within)
+            return self.unknown_name(within)
         lines = [(section.name, _line(section)) for section in sections]
         if not within and sum(len(line) + 1 for _, line in lines) > chars:
             lines = list(_by_turn(sections))
         names = [_plain(name) for name, _ in lines]
         if start and _plain(start) not in names:
-            return self.unknown(start)
+            return self.unknown_name(start)
         first = names.index(_plain(start)) if start else 0
         shown, left = list[str](), chars
         for name, line in lines[first:]:
@@ -222,7 +222,7 @@ class SectionIndex(Message):
         """
         sections = self.within(where)
         if not sections:
-            return self.unknown(where)
+            return self.unknown_name(where)
         size = len(sections[0].text)
         if start and start >= size:
             return Found(f"{sections[0].name} has {size:,} characters; start below that.")
@@ -249,7 +249,7 @@ class SectionIndex(Message):
         words = text.split()
         sections = self.within(within)
         if not sections:
-            return self.unknown(within)
+            return self.unknown_name(within)
         if not words:
             return Found('Give the words to look for as "text".')
         pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)

@@ -27,7 +27,12 @@ from textassay.agents.prompt_template import (
     join_messages,
     plain_texts,
 )
-from textassay.agents.typed_questions import QuestionBatcher, TypedAnswer, name_texts, unanswered
+from textassay.agents.typed_questions import (
+    QuestionBatcher,
+    TypedAnswer,
+    name_texts,
+    unanswered_score,
+)
 from textassay.prompts import fence, nonce
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError
 from textassay.runtime.calls.deciding import LogprobsOrSamples, answers_in_words
@@ -416,11 +421,11 @@ class Answerer:
                 answers are not allowed.
         """
         if self.ask.model.capabilities.only_decides:
-            return await self._decided(question, question_set)
+            return await self._decide(question, question_set)
         wording = self._wording(question, question_set, earlier)
         return await self._batcher.ask_in_words(wording, may_sample=self.reading == "auto")
 
-    async def _decided(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
+    async def _decide(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
         words = self.ask.template.render(
             names=question_set.names, definition=question_set.definition, question=question.text
         )
@@ -558,7 +563,7 @@ class YesNoAggregator:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # no score if a question has no answer: a mean over the others would describe another text
         if problem := replies.unanswered:
-            return unanswered(problem, **about)
+            return unanswered_score(problem, **about)
         answers = [reply.answer for reply in replies.items]
         if replies.parts:  # the question about each sentence counts, which follows its sub-question
             answers = [part.items[-1].answer for part in replies.parts]

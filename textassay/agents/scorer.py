@@ -54,7 +54,7 @@ from textassay.agents.reading.labels import (
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating
 from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.reading.values import RatingForm
-from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered
+from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered_score
 from textassay.runtime.base import NO_USAGE, Json, Message, Usage
 from textassay.runtime.calls.deciding import (
     SAMPLES,
@@ -214,7 +214,7 @@ class Scorer:
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
         shown = {name: value for name, value in shown.items() if value is not None}
-        bound = self._bound(aspect, **shown) if shown else constants.prompt
+        bound = self._bind_prompt(aspect, **shown) if shown else constants.prompt
         prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
@@ -268,7 +268,7 @@ class Scorer:
             "dry_run_answer": dry_run_answer_of(scale, form, reasoned=reasoned, as_json=as_json),
         }
         return _Constants(
-            self._bound(aspect),
+            self._bind_prompt(aspect),
             request,
             {
                 "form": "json" if as_json else form,
@@ -278,7 +278,7 @@ class Scorer:
             partial(self._read, aspect=aspect),
         )
 
-    def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
+    def _bind_prompt(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
         """Return the prompt for an aspect, with further values for it."""
         ask = self._ask_for_labels if aspect.labels else self.ask
         return ask.template.bind(
@@ -455,7 +455,7 @@ class LabelScorer(Scorer):
         answer, about["usage"] = result.answer, result.usage
         about["evidence"] = truncation_note(result.truncated_tokens)
         if answer.problem:
-            return unanswered(answer, mass=answer.mass, **about)
+            return unanswered_score(answer, mass=answer.mass, **about)
         least, mass = self.ask.profile.least_mass, answer.mass or 0.0
         if mass < least:
             message = f"all labels together have probability {mass:.3g}, less than {least:g}"

@@ -280,7 +280,7 @@ class QuestionScorer:
         how, signature = way.how, way.sign(self.signature)
         if answer.problem:
             same = aspect_fields(aspect, how=how, signature=signature)
-            return unanswered(answer, **same, **about)
+            return unanswered_score(answer, **same, **about)
         if how != "text":  # one answer has neither probabilities nor a spread
             shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
             about["evidence"] = (*shares, *notes)
@@ -349,6 +349,6 @@ class QuestionScorer:
         return self.ask.signature(self.method, self.prompt_digest, **facts)
 
 
-def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
+def unanswered_score(answer: QuestionAnswer, **about: Any) -> Score:
     """Return the score of a question without an answer."""
     return Score(outcome=answer.outcome, error=answer.problem, **about)

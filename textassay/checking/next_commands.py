@@ -35,9 +35,9 @@ def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
     if reading.arguments:
         for use, verdict in row.uses.items():
             if (command := _of(use, verdict.answer, row, reading)) is not None:
-                yield _typed(command[0], *reading.arguments, *command[1:])
+                yield _command_line(command[0], *reading.arguments, *command[1:])
     if reading.data:
-        yield _typed("check", *reading.data, *reading.options, "--html", "check.html")
+        yield _command_line("check", *reading.data, *reading.options, "--html", "check.html")
 
 
 def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, ...] | None:
@@ -54,7 +54,7 @@ def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, 
     return None
 
 
-def _typed(*words: str) -> str:
+def _command_line(*words: str) -> str:
     return " ".join(["textassay", *map(shlex.quote, words)])
 
 

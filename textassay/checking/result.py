@@ -77,7 +77,7 @@ class Check(Displayed):
 
     def tables(self) -> Sequence[Table]:
         """Return the figures and verdicts as one table."""
-        return [table_of(VerdictRow, self.rows, (*self.notes, *_unscored(self.rows)))]
+        return [table_of(VerdictRow, self.rows, (*self.notes, *_unscored_notes(self.rows)))]
 
     def __str__(self) -> str:
         paragraphs = [printable(line) for line in self.sentences()]
@@ -97,12 +97,12 @@ def headline(row: VerdictRow, *, several: bool) -> str:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
     who = f"{row.pair.judge}: " if several else ""
     words = {
-        answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_listed(uses)}"
+        answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_list_words(uses)}"
         for answer in reversed(WORDS)
         if (uses := parts.get(answer))
     }
     if list(parts) == ["no"]:
-        return f"{who}Not yet for any use: not {_listed(list(FOR.values()), 'nor')}."
+        return f"{who}Not yet for any use: not {_list_words(list(FOR.values()), 'nor')}."
     if list(parts) == ["unknown"]:
         return f"{who}Unknown: the data are too few, or too alike, for a verdict."
     first, *others = words.values()
@@ -143,7 +143,7 @@ def _reasons(row: VerdictRow) -> Iterator[str]:
         yield f"{upper(FOR[use])}: {WORDS[row.uses[use].answer]}. {row.uses[use].why}"
 
 
-def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
+def _unscored_notes(rows: Sequence[VerdictRow]) -> Iterator[Note]:
     for row in rows:
         if row.pair.unscored:
             total = row.pair.unscored + row.n
@@ -164,7 +164,7 @@ def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     return tuple(sorted(rows, key=rank))
 
 
-def _listed(parts: Sequence[str], last: str = "and") -> str:
+def _list_words(parts: Sequence[str], last: str = "and") -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"

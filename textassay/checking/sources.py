@@ -175,14 +175,14 @@ class _GivenColumns:
         read = self._as_labels() or self._as_numbers()
         raters = np.column_stack(read.raters)
         return JudgedPair(
-            judge=self._shown(self.judge), human=_joined(map(self._shown, self.people)),
+            judge=self._name_of(self.judge), human=_join_names(map(self._name_of, self.people)),
             scores=read.scores, raters=raters,
             ratings=_majority(raters) if read.labels else mean_of_defined(raters),
             labels=read.labels, judge_labels=read.judge_labels, scale=read.scale,
             judge_scale=read.judge_scale, **rows,
         )  # fmt: skip
 
-    def _shown(self, cells: CellReader) -> str:
+    def _name_of(self, cells: CellReader) -> str:
         return self.table.shown.get(cells.name) or _field_name(cells.name)
 
     def _as_labels(self) -> _Read | None:
@@ -192,7 +192,7 @@ class _GivenColumns:
         words = any(one.kind == "words" for one in self.people)
         if not by_people or not (words or self._may_be_labels(by_people, by_judge)):
             return None
-        names, number = self._numbered(by_people, by_judge)
+        names, number = self._number_labels(by_people, by_judge)
         raters = [_numbers(one.values, number) for one in self.people]
         if self.judge.kind == "number" and not set(by_judge) <= set(number):
             return _Read(_floats(self.judge), raters, names, judge_scale=_scale(self.judge))
@@ -204,7 +204,7 @@ class _GivenColumns:
             return True
         return len(by_people) == 2 and set(by_judge) <= set(by_people)
 
-    def _numbered(
+    def _number_labels(
         self, by_people: Counter[str], by_judge: Counter[str]
     ) -> tuple[tuple[str, ...], dict[str, int]]:
         """Return the labels' names, and the number of each word that means one."""
@@ -240,7 +240,7 @@ class _GivenColumns:
         if len(order) > MAX_LABELS:
             raise DataError(
                 f"{self.table.name}: {len(order)} different labels in {self.judge.name!r} and"
-                f" {_joined(one.name for one in self.people)!r}, at most {MAX_LABELS} can be"
+                f" {_join_names(one.name for one in self.people)!r}, at most {MAX_LABELS} can be"
                 " compared; name other columns: --judge COLUMN --human COLUMN"
             )
         return tuple(order), {word: at for at, word in enumerate(order)}
@@ -280,7 +280,7 @@ def _field_name(name: str) -> str:
     return rest if kind in ("human", "metrics") else name
 
 
-def _joined(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
     every = ", ".join(given)
     # the table has no space for more
@@ -376,7 +376,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
         judged = {name: judged[_one_of(name, judged, "judge")] for name in judge}
     for name in human:
         _one_of(name, people.aspects, "human")
-    names = _mapped(scores, list(judged), people.aspects, human)
+    names = _map_aspects(scores, list(judged), people.aspects, human)
     tables = join_columns(judged, people, names)
     for one in tables:
         one_signature(one)  # the scores of two judges cannot be mixed
@@ -402,7 +402,7 @@ def _one_of(name: str, known: Iterable[str], what: str) -> str:
     return name
 
 
-def _mapped(
+def _map_aspects(
     scores: Path, judged: list[str], aspects: Sequence[str], human: Sequence[str]
 ) -> dict[str, str]:
     """Return the human aspect of each score of a run, if their names differ."""

@@ -108,10 +108,10 @@ def within_sources(x: Floats, y: Floats, groups: Codes) -> Estimate:
     x, y, groups = x[several], y[several], groups[several]
     if not len(x):
         return Estimate(None)
-    return correlation(_centered(x, groups), _centered(y, groups), groups)
+    return correlation(_center(x, groups), _center(y, groups), groups)
 
 
-def _centered(values: Floats, groups: Codes) -> Floats:
+def _center(values: Floats, groups: Codes) -> Floats:
     sizes = np.maximum(np.bincount(groups), 1)
     return np.asarray(values - (np.bincount(groups, weights=values) / sizes)[groups])
 

@@ -119,7 +119,7 @@ def read_table(source: Any) -> RawTable:
         rows.pop()
         notes.append(f"{table.name}: the last row ({word!r}) sums up the others and is left out")
         is_own = True
-    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes), is_own)
+    return RawTable(table.name, _flatten(rows), table.decimal or ".", tuple(notes), is_own)
 
 
 def _total(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -140,7 +140,7 @@ def _refuse_header(name: str, names: Sequence[str]) -> None:
         )
 
 
-def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _flatten(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns; `{"human": {"quality": 4}}` becomes `human.quality`."""
     columns: dict[str, list[Any]] = {}
     for at, row in enumerate(rows):

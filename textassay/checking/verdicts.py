@@ -325,7 +325,7 @@ class _Assessment:
         )
         if uncorrected:
             return UseVerdict("unknown", why)
-        return self._helped(self.within if use == "compare" else self.follow, why)
+        return self._correction(self.within if use == "compare" else self.follow, why)
 
     def _of_all(self) -> UseVerdict | None:
         """Return the verdict on all uses, if one reason decides them."""
@@ -344,8 +344,8 @@ class _Assessment:
         if self.follow.is_below(0):
             return UseVerdict(
                 "no",
-                f"The judge runs against people ({self._followed(self.follow)}). If a low value is"
-                " the better one in its column, turn it around first.",
+                f"The judge runs against people ({self._correlation(self.follow)}). If a low value"
+                " is the better one in its column, turn it around first.",
             )
         return None
 
@@ -354,10 +354,10 @@ class _Assessment:
             return f'"{self.pair.labels[int(value)]}"'
         return f"{value:g}"
 
-    def _followed(self, figure: Estimate) -> str:
+    def _correlation(self, figure: Estimate) -> str:
         return f"{'r' if self.two else 'MCC'} {interval(figure)}"
 
-    def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
+    def _correction(self, figure: Estimate, does_not: str) -> UseVerdict:
         """Return whether ratings can correct the judge, given its correlation with people."""
         if figure.is_above(LIMITS.helps):
             low, worth, high = (
@@ -367,21 +367,22 @@ class _Assessment:
             )
             return UseVerdict(
                 "corrected",
-                f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so one"
+                f"{does_not} Corrected by ratings it helps: {self._correlation(figure)}, so one"
                 f" rating does the work of up to {worth} [{low}, {high}].",
             )
         falls_short = figure.value is None or figure.value < LIMITS.helps
         ending = (
-            f"A correction would not help: {self._followed(figure)}, needed is {LIMITS.helps:.2f}."
+            f"A correction would not help: {self._correlation(figure)}, needed is"
+            f" {LIMITS.helps:.2f}."
             if falls_short
-            else f"Whether a correction helps is open: {self._followed(figure)}, needed is"
+            else f"Whether a correction helps is open: {self._correlation(figure)}, needed is"
             f" {LIMITS.helps:.2f}; rate more {self.unit}."
         )
         return UseVerdict("no" if falls_short else "unknown", f"{does_not} {ending}")
 
     def _compare(self) -> UseVerdict:
         figure, order = self.within, self.order
-        seen = self._seen()
+        seen = self._detectable_text()
         if order.systems > 3 and order.pairs:
             size = self._size()
             right = order.right
@@ -403,25 +404,26 @@ class _Assessment:
                     f", but a difference of 1 by the judge is one of {times} by people"
                     f" [{ends(size, 2)}]"
                 )
-            return self._with_seen(self._helped(figure, f"{upper(figures)}."))
+            return self._with_detectable(self._correction(figure, f"{upper(figures)}."))
         if figure.is_above(LIMITS.follows_blind) and not order.reversed:
             return UseVerdict(
-                "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
+                "yes",
+                f"The judge follows people closely: {self._correlation(figure)}. {seen}",
             )
         whose = (
             "No column names the system of each text, so it is unknown whether the judge favors one"
             if not order.systems
             else "These systems are too few or too alike to show whether the judge favors one"
         )
-        return self._with_seen(
-            self._helped(figure, f"{whose}, and it does not follow people closely enough to "
+        return self._with_detectable(
+            self._correction(figure, f"{whose}, and it does not follow people closely enough to "
             "ignore this.")
         )  # fmt: skip
 
-    def _with_seen(self, verdict: UseVerdict) -> UseVerdict:
-        return UseVerdict(verdict.answer, f"{verdict.why} {self._seen()}".strip())
+    def _with_detectable(self, verdict: UseVerdict) -> UseVerdict:
+        return UseVerdict(verdict.answer, f"{verdict.why} {self._detectable_text()}".strip())
 
-    def _seen(self) -> str:
+    def _detectable_text(self) -> str:
         found = self._detectable()
         if found is None:
             return ""
@@ -464,10 +466,10 @@ class _Assessment:
         tolerance = LIMITS.tolerance * (high - low)
         what = self._off(off, values)
         if self.pair.kind == "number" and not self.pair.same_scale:
-            return self._helped(self.follow, f"Judge and people use different scales. {what}")
+            return self._correction(self.follow, f"Judge and people use different scales. {what}")
         if _within(off, -tolerance, tolerance) and self.follow.is_above(LIMITS.follows):
-            return self._trusted(what)
-        return self._helped(self.follow, what)
+            return self._trust(what)
+        return self._correction(self.follow, what)
 
     def _off(self, off: Estimate, values: Floats) -> str:
         judge, people = float(values.mean()), float(self.y.mean())
@@ -492,8 +494,8 @@ class _Assessment:
         what = _difference(found, as_share=as_share)
         return f" ({self.sources} {self.unit} would show a difference of {what} or more)"
 
-    def _trusted(self, what: str) -> UseVerdict:
-        closely = f"It follows people closely: {self._followed(self.follow)}."
+    def _trust(self, what: str) -> UseVerdict:
+        closely = f"It follows people closely: {self._correlation(self.follow)}."
         return UseVerdict("yes", f"{what} {closely}")
 
     def _shares(self) -> UseVerdict:
@@ -509,8 +511,8 @@ class _Assessment:
         )
         fits = all(_within(one, -LIMITS.tolerance, LIMITS.tolerance) for one in offs.values())
         if fits and self.follow.is_above(LIMITS.follows):
-            return self._trusted(what)
-        return self._helped(self.follow, what)
+            return self._trust(what)
+        return self._correction(self.follow, what)
 
     def _gate(self) -> UseVerdict:
         if not self.two:
@@ -519,11 +521,11 @@ class _Assessment:
                 f"A gate needs two labels, pass and fail; people gave {len(self.pair.labels)}.",
             )
         if self.human.min() == self.human.max():
-            return UseVerdict("unknown", f"People {self._passed()} all texts or none.")
+            return UseVerdict("unknown", f"People {self._pass_condition()} all texts or none.")
         verdict = self._gate_of(self.judged, self.labels, self._rule())
         if verdict.answer == "yes" or len(np.unique(self.x)) < 3:
             return verdict
-        if (moved := self._moved_cut()) is None:
+        if (moved := self._move_cut()) is None:
             return verdict
         cut, judged = moved
         at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}): "
@@ -542,7 +544,7 @@ class _Assessment:
         same = "" if cut == own else f", by the judge {cut:g}"
         return f"Passing is {own:g} and above{same}. "
 
-    def _passed(self) -> str:
+    def _pass_condition(self) -> str:
         if self.pair.kind == "number":
             return f"rated {self.pair.cut:g} or more"
         return f'said "{self.pair.labels[1]}" of'
@@ -583,7 +585,7 @@ class _Assessment:
             return f'"{self.pair.labels[int(best)]}"'
         return '"pass"' if best else '"fail"'
 
-    def _moved_cut(self) -> tuple[float, Floats] | None:
+    def _move_cut(self) -> tuple[float, Floats] | None:
         """Return a cut and the verdicts by it.
 
         Each half of the sources is cut where the other half agrees best.

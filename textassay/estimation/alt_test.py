@@ -330,7 +330,7 @@ class _Trial:
             inside = strata == stratum
             # any number could be the best constant under RMSE; trying the ratings that occur
             # suffices, and the limit avoids one candidate per row for continuous ratings
-            values = _frequent(self._ratings[inside])
+            values = _most_frequent(self._ratings[inside])
             shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
             picked = []
             for number in np.unique(fold[inside]):
@@ -357,7 +357,7 @@ class _Trial:
         return np.asarray(-np.sqrt(np.nanmean((others - scores[rows, None]) ** 2, axis=1)))
 
 
-def _frequent(ratings: Floats, most: int = 25) -> Floats:
+def _most_frequent(ratings: Floats, most: int = 25) -> Floats:
     """Return the ratings that occur most often, increasing."""
     values, counts = np.unique(ratings[~np.isnan(ratings)], return_counts=True)
     return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:most]]))

@@ -189,7 +189,7 @@ class _Options:
             row = by_source._compare_paired(aspect, first, second)
             return replace(row, paired_by="source") if row.paired_by else row
         if self.unpaired:
-            return self._independent(aspect, a, b)
+            return self._compare_independent(aspect, a, b)
         raise DataError(
             f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the "
             f"second {some_ids(b.values)}. Versions of a system are paired if their texts have "
@@ -211,7 +211,7 @@ class _Options:
                 replace(one, values=dict[str, float | None](own))
                 for one, own in zip((a, b), alone, strict=True)
             )
-            return replace(self._independent(aspect, first, second), unscored=len(shared))
+            return replace(self._compare_independent(aspect, first, second), unscored=len(shared))
         if not pairs:
             raise DataError(
                 f"no text has a score of {aspect!r} in both runs; one run left each unscored"
@@ -256,7 +256,7 @@ class _Options:
         first, second = ([mean for mean in one if mean == mean] for one in by_source)
         return UnpairedMeans(means[0], means[1], np.array(first), np.array(second), count)
 
-    def _independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
+    def _compare_independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Compare means over different sources; the variances of both add up."""
         scored = _scores_by_id(a), _scores_by_id(b)
         for which, values in zip(("first", "second"), scored, strict=True):

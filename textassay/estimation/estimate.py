@@ -31,13 +31,13 @@ from textassay.estimation.means import (
     MeanUnit,
     SystemDifference,
     adjust_p,
+    compare_rated_with_others,
     correct_mean,
     group_means,
     number_against_rating,
     of_one_size,
     paired_ranks,
     rank_range,
-    rated_against_others,
     rated_range,
     ratio_of_variances,
     rogan_gladen,
@@ -482,7 +482,7 @@ class _MeanEstimator:
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield a warning if the judge scores the rated texts differently from the others."""
-        found = rated_against_others(part.scores, part.rated, part.groups)
+        found = compare_rated_with_others(part.scores, part.rated, part.groups)
         if found and found.p < LIMITS.p:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"

@@ -490,8 +490,8 @@ def rogan_gladen(
     influence = (
         positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
-    unseen = (share / youden.value) ** 2 * _unseen(sensitivity)
-    unseen += ((1 - share) / youden.value) ** 2 * _unseen(specificity)
+    unseen = (share / youden.value) ** 2 * _unseen_error(sensitivity)
+    unseen += ((1 - share) / youden.value) ** 2 * _unseen_error(specificity)
     spread = youden.estimate(confidence)
     return Prevalence(
         share=Linearized(share, influence, clusters, unseen, shares),
@@ -515,10 +515,10 @@ def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
         groups: Code of each row's source, shape (n,).
         weights: Text weight of each row, shape (n,).
     """
-    return _unseen(_rate(wrong, groups, weights, 0))
+    return _unseen_error(_rate(wrong, groups, weights, 0))
 
 
-def _unseen(rate: Linearized) -> float:
+def _unseen_error(rate: Linearized) -> float:
     """Return the additional variance of the error rate of a judge that hardly errs.
 
     Among few ratings such a judge may make no error at all, and its rate would then look certain.
@@ -570,7 +570,7 @@ class RatedSelection:
     """Two-sided p-value of a difference at least as large in random draws."""
 
 
-def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> RatedSelection | None:
+def compare_rated_with_others(scores: Floats, rated: Mask, groups: Codes) -> RatedSelection | None:
     """Compare the scores of rated and other texts: means of sources if whole sources are rated.
 
     Args:

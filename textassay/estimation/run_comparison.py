@@ -271,7 +271,7 @@ def compare_sides(
     notes: list[Note] = []
     if with_agreement:
         by_text = [row.aspect for row in rows if row.paired_by == "text"]
-        rated, notes = _rated_by_both(a, b, by_text, names)
+        rated, notes = _people_of_both(a, b, by_text, names)
         if rated:
             agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
             agreement += choice_difference(a.judged, b.judged, rated, by_text)
@@ -342,7 +342,7 @@ def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunCom
     }
 
 
-def _rated_by_both(
+def _people_of_both(
     a: RunSide, b: RunSide, by_text: Sequence[str], names: Sequence[str] | None
 ) -> tuple[People | None, list[Note]]:
     """Return the rows with texts that both runs judged, and notes on the ratings left out."""

@@ -278,7 +278,7 @@ class EvaluationEngine:
                     # equal ratings, up to the rounding of their mean
                     self._unanimous += score.spread < 1e-9
                 if self._observed is not None:
-                    self._observed.scored(score, example)
+                    self._observed.record_score(score, example)
 
     async def _result(self, assignment: Assignment) -> Any:
         """Return the graph's result; `None` if the run stops before."""

@@ -346,7 +346,7 @@ class Alignment(ABC):
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         # rows without any usable rating are known only after the judge has answered
         made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
-        unseen = Unseen.held_out(aligned.choice, parts)
+        unseen = Unseen.of_held_out(aligned.choice, parts)
         report = build_report(
             aligned.choice,
             unseen,

@@ -80,7 +80,7 @@ class RecordedFit:
         if not self.request.holds_out:
             return cross_fit(names, parts.train, fitter, watch)
         choice = choose(names, parts.train, fitter)
-        return choice, Unseen.held_out(choice, parts)
+        return choice, Unseen.of_held_out(choice, parts)
 
     @property
     def _split(self) -> Json:

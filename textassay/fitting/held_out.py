@@ -100,7 +100,7 @@ def build_report(
         "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
     }
     watch("measuring agreement")
-    report["held_out"] = held_out(choice, unseen, fitter)
+    report["held_out"] = measure_held_out(choice, unseen, fitter)
     few = min(int(one["n"]) for one in report["held_out"]["aspects"].values())
     if not unseen.is_fixed and few < ENOUGH:
         warning = (
@@ -124,7 +124,7 @@ def build_report(
     return report
 
 
-def held_out(
+def measure_held_out(
     choice: ChosenAggregator, unseen: Unseen, fitter: Fitter, *, shuffled: bool = True
 ) -> Json:
     """Return agreement by aspect, and its mean over the aspects.
@@ -144,7 +144,7 @@ def held_out(
             predictions = {EVALUATOR: of_all[EVALUATOR][:, column]}
             if single := single_feature(unseen, folds, aspect):
                 predictions[SINGLE], notes[SINGLE] = single
-            if not unseen.is_fixed and (each := chosen_in_each_fold(unseen, folds, aspect)):
+            if not unseen.is_fixed and (each := choices_by_fold(unseen, folds, aspect)):
                 name = "best single, chosen in each fold"
                 predictions[name], notes[name] = each
             for name in ("avg", "corrw"):
@@ -265,7 +265,7 @@ def single_feature(
     return sign * rows.features[:, rows.names.index(name)], note
 
 
-def chosen_in_each_fold(
+def choices_by_fold(
     unseen: Unseen, folds: Sequence[Fold], aspect: str
 ) -> tuple[Floats, Json] | None:
     """Return the values of each fold's best feature in the fold, and how often each was chosen.

@@ -437,7 +437,7 @@ def juries(
     ways = {f"{best} alone": alone[best], "vote" if table.label_sets else "plain mean": plain}
     for size in range(2, len(members)) if len(members) <= 8 else ():
         some = [_means(table, own) for own in combinations(members, size)]
-        ways[f"best {size}, chosen on other sources"] = _chosen_elsewhere(
+        ways[f"best {size}, chosen on other sources"] = _choose_elsewhere(
             some, table, fitter, pairs
         )
     if 1 < len(prompts) < len(members):
@@ -458,7 +458,7 @@ def juries(
     )
 
 
-def _chosen_elsewhere(
+def _choose_elsewhere(
     juries: Sequence[Floats], table: FeatureTable, fitter: Fitter, pairs: Set[str]
 ) -> Floats:
     """Return, for each source, the scores of the jury that is best on the other folds' sources."""

@@ -664,7 +664,7 @@ class Unseen:
     """
 
     @classmethod
-    def held_out(cls, choice: ChosenAggregator, parts: Split) -> Unseen:
+    def of_held_out(cls, choice: ChosenAggregator, parts: Split) -> Unseen:
         """Return the rows of a fixed held-out part."""
         everything = np.ones(len(parts.test.ids), bool)
         return cls(parts.test, ((Fold(choice, parts.train, everything),),))
@@ -827,10 +827,10 @@ class _Predictions:
             others = self.others(number)
             # a single fold keeps equal weights
             if others.any():
-                one.fitted[BLEND] = one.fitted[BLEND].weighed(
+                one.fitted[BLEND] = one.fitted[BLEND].weigh_members(
                     [rows.rows(others[there]) for rows, there in zip(held_out, known, strict=True)]
                 )
-        return shipped.weighed(held_out)
+        return shipped.weigh_members(held_out)
 
     def errors(self, names: Sequence[str], rows: Mask) -> dict[str, float]:
         """Return the error of each aggregator on some of the predictions."""

@@ -73,7 +73,7 @@ class Aggregator:
         new_systems: Whether rows of systems without ratings are to be judged: then systems are left
             out as well as groups to see whether means help.
         weigh: Whether `auto` weighs its members by folds of the rated rows; without, all have equal
-            weights until `weighed`.
+            weights until `weigh_members`.
     """
 
     features_: tuple[str, ...]
@@ -244,13 +244,13 @@ class Aggregator:
         rows, empty = self._prepare(features, systems, None)
         return [
             {
-                name: np.where(empty, np.nan, aspect.weighed({name: 1.0}).predict(rows))
+                name: np.where(empty, np.nan, aspect.with_weights({name: 1.0}).predict(rows))
                 for name in aspect.members()
             }
             for aspect in self._require_fitted()
         ]
 
-    def weighed(self, held_out: Sequence[HeldOut]) -> Aggregator:
+    def weigh_members(self, held_out: Sequence[HeldOut]) -> Aggregator:
         """Return the aggregator with members weighed by their errors on held-out rows.
 
         Args:
@@ -264,7 +264,7 @@ class Aggregator:
         for aspect, rows in zip(self._require_fitted(), held_out, strict=True):
             notes = aspect.notes | blend_notes(rows)
             notes["failed"] = aspect.notes["failed"] | rows.failed
-            made._aspects.append(replace(aspect, notes=notes).weighed(notes["weights"]))
+            made._aspects.append(replace(aspect, notes=notes).with_weights(notes["weights"]))
         return made
 
     def clip_bounds(self, features: Numbers) -> Floats:

@@ -93,7 +93,7 @@ class Blend:
     names: tuple[str, ...] = ()
     """Names of the members, which are not saved."""
 
-    def weighed(self, weights: Mapping[str, float]) -> Blend | None:
+    def with_weights(self, weights: Mapping[str, float]) -> Blend | None:
         """Return the blend of the members that have a weight; `None` if none has."""
         kept = {name: one for name, one in zip(self.names, self.members, strict=True)
                 if name in weights}  # fmt: skip
@@ -107,14 +107,14 @@ class Blend:
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
         total = np.zeros(len(features))
-        for member, weight in self._weighted():
+        for member, weight in self._members_with_weights():
             total += weight * member.predict(features)
         return total / self._divisor
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
         """Return the members' mean Shapley values; Shapley values are linear."""
         values, base = np.zeros(features.shape), 0.0
-        for member, weight in self._weighted():
+        for member, weight in self._members_with_weights():
             own, start = member.contributions(features)
             values, base = values + weight * own, base + weight * start
         return values / self._divisor, base / self._divisor
@@ -124,7 +124,7 @@ class Blend:
         members = [member.to_dict() for member in self.members]
         return {"kind": "blend", "members": members, "weights": list(self.weights)}
 
-    def _weighted(self) -> list[tuple[Explaining, float]]:
+    def _members_with_weights(self) -> list[tuple[Explaining, float]]:
         return list(zip(self.members, self.weights or [1.0] * len(self.members), strict=True))
 
     @property
@@ -151,7 +151,7 @@ def fit_blend(training: Training) -> FitResult:
 
 
 def fit_members(training: Training) -> FitResult:
-    """Blend every candidate that can be learned, with equal weights until it is `weighed`."""
+    """Blend every candidate that can be learned, with equal weights until `with_weights`."""
     members, failed = _fit_each(CANDIDATES, training)
     if not members:
         reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
@@ -219,13 +219,13 @@ class LearnedAspect:
         """Return the names of the members of a blend without weights, else nothing."""
         return self.predictor.names if isinstance(self.predictor, Blend) else ()
 
-    def weighed(self, weights: Mapping[str, float]) -> LearnedAspect:
+    def with_weights(self, weights: Mapping[str, float]) -> LearnedAspect:
         """Return the aspect with other weights of the blended members."""
         own = {"": self.predictor, **self.with_means}
         found = {
             name: blended
             for name, one in own.items()
-            if isinstance(one, Blend) and (blended := one.weighed(weights))
+            if isinstance(one, Blend) and (blended := one.with_weights(weights))
         }
         return replace(self, predictor=found.pop(""), with_means=found)
 
@@ -260,7 +260,7 @@ class LearnedAspect:
         system = "pooled" in self.with_means
         for name, predictor in self.with_means.items():
             source = name == "centered"
-            chosen = rows.known(system=system, source=source)
+            chosen = rows.known_rows(system=system, source=source)
             if chosen.any():
                 yield chosen, predictor, rows.rows(chosen, system=system, source=source)
 
@@ -481,7 +481,7 @@ class AspectLearner:
         self, training: Training, rows: RowsWithMeans, *, system: bool, source: bool
     ) -> tuple[dict[str, Predictor], dict[str, Any]]:
         """Learn with means if they help, and return notes; both empty if too few rows have them."""
-        known = rows.known(system=system, source=source)
+        known = rows.known_rows(system=system, source=source)
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
         # the means of two systems identify them, so any difference fits

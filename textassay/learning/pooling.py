@@ -122,7 +122,7 @@ class PooledMeans:
                 rows[name] = len(own)
         return replace(self, means=means, rows=rows)
 
-    def known(self, systems: Systems) -> Mask:
+    def known_rows(self, systems: Systems) -> Mask:
         """Return which rows have a system with means, shape (n,)."""
         return np.array([name in self.means for name in systems], bool)
 
@@ -202,13 +202,13 @@ class RowsWithMeans:
     source_of: Systems
     """Source of each row."""
 
-    def known(self, *, system: bool, source: bool) -> Mask:
+    def known_rows(self, *, system: bool, source: bool) -> Mask:
         """Return a mask of the rows that have these means, shape (n,)."""
         known = np.ones(len(self.features), bool)
         if system:
-            known &= self.systems.known(self.system_of)
+            known &= self.systems.known_rows(self.system_of)
         if source:
-            known &= self.sources.known(self.source_of)
+            known &= self.sources.known_rows(self.source_of)
         return known
 
     def only(self, chosen: Mask) -> RowsWithMeans:

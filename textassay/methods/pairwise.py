@@ -10,7 +10,7 @@ from textassay.agents.ask import Ask, refuse_filtered, remind_of, score_answer
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import NoRating
-from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
+from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered_score
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions, model_for
 from textassay.runtime.base import NO_USAGE
@@ -146,7 +146,7 @@ class Pairwise(PromptMethod):
         about |= {"how": way.how, "signature": way.sign(self.signature), "usage": result.usage}
         about["samples"] = way.samples or None
         if answer.problem:
-            return unanswered(answer, **about)
+            return unanswered_score(answer, **about)
         first, second, *tie = answer.probabilities.values()
         share = (first + sum(tie) / 2) / (first + second + sum(tie))
         return Score(value=share, evidence=answer.notes, **about)

@@ -81,7 +81,7 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
 
 def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(agent, functools.partial) or not inspect.isroutine(agent):
-        inner = agent.func if isinstance(agent, functools.partial) else _wrapped_by(agent)
+        inner = agent.func if isinstance(agent, functools.partial) else _inner_agent(agent)
         if inner is None:
             break
         agent = inner
@@ -95,7 +95,7 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
     return type(agent).__call__
 
 
-def _wrapped_by(agent: Any) -> Callable[..., Any] | None:
+def _inner_agent(agent: Any) -> Callable[..., Any] | None:
     """Return the agent inside of an object that calls it, such as `once(agent)`."""
     return getattr(agent, "__dict__", {}).get("__wrapped__")
 

@@ -57,7 +57,7 @@ class RunObserver(Protocol):
         """Return a context in which an example is judged."""
         ...
 
-    def scored(self, score: Any, example: Any) -> None:
+    def record_score(self, score: Any, example: Any) -> None:
         """Record a score."""
         ...
 

@@ -276,13 +276,13 @@ def as_base64(text: str) -> str:
 def in_source(change: Change) -> Change:
     """Return an edit that does to the source what another one does to the output."""
 
-    def changed(example: Example, around: EditContext) -> Example | None:
+    def change_source(example: Example, around: EditContext) -> Example | None:
         if not example.source or not example.source.strip():
             return None
         edited = change(example.model_copy(update={"output": example.source}), around)
         return None if edited is None else example.model_copy(update={"source": edited.output})
 
-    return changed
+    return change_source
 
 
 def _inject(test: str, text: str, about: str, written: Callable[[str], str] = str) -> Edit:

@@ -372,7 +372,7 @@ class StressRun:
         return Stage(test, options or {}, observe=observe)
 
     def _judge(self, answered: dict[str, SessionScores]) -> StressResult:
-        before = self._tested_before()
+        before = self._earlier_tests()
         for test, models in self._reordered.items():
             if not any(model.changed for model in models) and test not in before:
                 answered.pop(test, None)  # the prompts contain nothing that could be reversed
@@ -394,7 +394,7 @@ class StressRun:
             len({s or i for i, s in sources.items()}),
         )
 
-    def _tested_before(self) -> set[str]:
+    def _earlier_tests(self) -> set[str]:
         """Return the tests of the result that a finished run is resumed with."""
         request = self._plan.request
         if not request.resume or request.out is None or not (request.out / STRESS_FILE).is_file():

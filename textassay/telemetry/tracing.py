@@ -117,7 +117,7 @@ class TracedRun:
             _example.reset(known)
             context.detach(token)
 
-    def scored(self, score: Score, example: Example) -> None:
+    def record_score(self, score: Score, example: Example) -> None:
         """Emit the event of a score, as a child of the span of its text if the example names it."""
         self._scores += 1
         attributes: dict[str, Any] = {

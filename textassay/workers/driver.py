@@ -388,7 +388,7 @@ class Driver:
 
     def _remember(self, worker: AssignedWorker) -> None:
         progress = worker.report.progress
-        ended = {name: state.ended() for name, state in progress.limiters.items()}
+        ended = {name: state.at_end() for name, state in progress.limiters.items()}
         self._gone.append(replace(progress, limiters=ended))
         self._gone_spent += worker.report.spent
 

@@ -92,7 +92,7 @@ def test_what_follows_a_prompt_is_tokenized_with_it(loaded, before, after):
     """A form behind a prompt has the ids that it has in the whole text."""
     prompt = loaded.tokenizer.prompt(ContinuationRequest(prompt=before, continuation="x"))
     assert np.array_equal(
-        prompt.followed_by(after), [*loaded.weights.head, *loaded.weights.encode(before + after)]
+        prompt.encode_with(after), [*loaded.weights.head, *loaded.weights.encode(before + after)]
     )
 
 

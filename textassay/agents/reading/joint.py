@@ -65,13 +65,13 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "numb
     if not any(read.values()) and declines(reply):
         missing = NoRating(DECLINED, "the judge declined to rate")
     return JointAnswer(
-        tuple(_agreed([entry.rating for entry in read[a.id]], missing) for a in aspects),
+        tuple(_agree_on([entry.rating for entry in read[a.id]], missing) for a in aspects),
         tuple(invented),
         tuple(read[a.id][0].text if read[a.id] else "" for a in aspects),
     )
 
 
-def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRating:
+def _agree_on(read: list[Rating | NoRating], missing: NoRating) -> float | NoRating:
     """Return the one rating of an aspect; several that differ are none."""
     values = {item.value for item in read if isinstance(item, Rating)}
     if len(values) > 1:

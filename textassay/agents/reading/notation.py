@@ -64,7 +64,7 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
     if "..." in plain or "___" in plain:
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
-        plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
+        plain = _STARS.sub(lambda match: _count_signs(match, scale[1]), plain)
     if " point " in plain or scale[1] > 10:
         plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
     if "(" in plain:
@@ -103,7 +103,7 @@ def _in_digits(match: re.Match[str]) -> str:
     return f"{tens + unit:g}".ljust(len(match[0]))
 
 
-def _counted(match: re.Match[str], high: float) -> str:
+def _count_signs(match: re.Match[str], high: float) -> str:
     full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
     room = len(match[0])
     if not full or (not empty and high != 5):
@@ -179,11 +179,11 @@ def plain_text(text: str) -> str:
         )
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
-        text = _MARKUP.sub(_blanked, text)
+        text = _MARKUP.sub(_blank_out, text)
         return _TAG.sub(lambda match: _as_name(match, written), text)
     if text.isascii() and not any(sign in text for sign in "*_`~\\"):
         return text
-    return _MARKUP.sub(_blanked, text)
+    return _MARKUP.sub(_blank_out, text)
 
 
 def without_special_tokens(text: str) -> str:
@@ -202,7 +202,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     return "\n" + name.rjust(len(match[0]) - 1)
 
 
-def _blanked(match: re.Match[str]) -> str:
+def _blank_out(match: re.Match[str]) -> str:
     boxed = match["boxed"]
     if boxed is None:
         return " " * len(match[0])

@@ -202,7 +202,7 @@ def _parse(
     if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
         return NoRating("NoScoreFound", "the answer takes its rating back")
     behind = [number for number in revising if number.span[0] >= end]
-    return _settled(plain, statements, behind, scale, form, other or in_words)
+    return _settle(plain, statements, behind, scale, form, other or in_words)
 
 
 def _without_counts(numbers: list[RankedNumber], scale: tuple[float, float]) -> list[RankedNumber]:
@@ -300,7 +300,7 @@ def _label_alone(
     return next((Rating(scale[0] + index, span) for index, span in found.items()), None)
 
 
-def _settled(
+def _settle(
     plain: str,
     statements: list[Statement],
     behind: list[Statement],

@@ -177,7 +177,7 @@ class LimiterState:
         }
         return LimiterState(**{**sums, "paused_for": max(self.paused_for, other.paused_for)})
 
-    def ended(self) -> LimiterState:
+    def at_end(self) -> LimiterState:
         """Return the totals alone, for a limiter that admits nothing more."""
         return replace(
             self, in_flight=0, limit=0, concurrency=0, waiting=0, paused_for=0.0,

@@ -51,7 +51,7 @@ _LOCK_SECONDS = 60.0
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a cache folder: one process writes at a time.
 
     SQLite before 3.51.3 can corrupt a file that two connections write to at the same moment.

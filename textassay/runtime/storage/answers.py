@@ -17,7 +17,7 @@ from pathlib import Path
 
 from textassay.runtime.concurrency import AsyncResource, GroupRead, in_thread
 from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseReader, locked
+from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseReader, lock_folder
 from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, read_log, unusable
 from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
@@ -53,7 +53,7 @@ class _AnswerWriter:
         self._failure_reported = False
 
     def _open(self) -> None:
-        with locked(self._folder):
+        with lock_folder(self._folder):
             self._database = AnswerDatabase(self._folder)
             try:
                 collect_logs(self._folder, self._database.write)
@@ -122,7 +122,7 @@ class _AnswerWriter:
             if not self._closed:
                 self._at_once.clear()
         try:
-            with locked(self._folder):
+            with lock_folder(self._folder):
                 self._database.write(self._in_work)
             log.unlink(missing_ok=True)
         except Exception as error:  # otherwise no caller would see it
@@ -139,7 +139,7 @@ class _AnswerWriter:
             self._commit()
         try:
             if self._folder.exists():
-                with locked(self._folder):
+                with lock_folder(self._folder):
                     self._database.close()
             else:  # the lock would create the folder again
                 self._database.close()
@@ -284,7 +284,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     """
     copied = 0
     prepare(target)
-    with locked(target):
+    with lock_folder(target):
         database = AnswerDatabase(target)
         try:
             collect_logs(target, database.write)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import orjson
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.answer_database import DATABASE, DatabaseReader, locked
+from textassay.runtime.storage.answer_database import DATABASE, DatabaseReader, lock_folder
 from textassay.runtime.storage.answer_log import logs, read_log, unusable
 from textassay.runtime.storage.files import (
     is_unfinished,
@@ -148,7 +148,7 @@ def clear(folder: str | Path) -> StoreInfo:
     """Delete all answers in a cache folder, and return its previous size."""
     folder = Path(folder)
     require(folder)
-    with locked(folder):
+    with lock_folder(folder):
         _refuse_use(folder / DATABASE)
         try:
             found = info(folder)

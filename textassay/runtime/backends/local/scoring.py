@@ -101,7 +101,7 @@ class PromptIds(Protocol):
     encoded: Ids
     """Input of an encoder, if there is one; then the decoder begins with `ids`."""
 
-    def followed_by(self, text: str) -> Ids:
+    def encode_with(self, text: str) -> Ids:
         """Return the ids of prompt and text together."""
         ...
 
@@ -137,7 +137,7 @@ class ContinuationPlan(ScoringPlan):
     """How to score one given text; `spell` gives the text of a token."""
 
     def __init__(self, prompt: PromptIds, continuation: str, spell: Callable[[int], str]) -> None:
-        joint = prompt.followed_by(continuation)
+        joint = prompt.encode_with(continuation)
         base = _base(prompt, [joint])
         if base == len(joint):
             raise RequestRefused(
@@ -164,7 +164,7 @@ class ChoicesPlan(ScoringPlan):
 
     def __init__(self, prompt: PromptIds, choices: Mapping[str, Sequence[str]]) -> None:
         joints = {
-            label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()
+            label: [prompt.encode_with(form) for form in forms] for label, forms in choices.items()
         }
         for label, forms in choices.items():
             if not forms:

@@ -169,7 +169,7 @@ class TokenizedPrompt:
         self._tokenizer, self._head, self._text = tokenizer, head, text
         self.ids: Ids = np.concatenate([head, tokenizer.plain(text)])
 
-    def followed_by(self, text: str) -> Ids:
+    def encode_with(self, text: str) -> Ids:
         """Return the ids of prompt and `text` tokenized together."""
         fixed, rest = self._cut
         return np.concatenate([fixed, self._tokenizer.plain(rest + text, remember=False)])

@@ -261,7 +261,7 @@ class EncodedPrompt:
         self.encoded: Ids = np.concatenate([prompt, np.array(end_mark, np.int32)])
         self.ids: Ids = np.array([start], np.int32)
 
-    def followed_by(self, text: str) -> Ids:
+    def encode_with(self, text: str) -> Ids:
         """Return the decoder's ids of a text, which need no leading space there."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 

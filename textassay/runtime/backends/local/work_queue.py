@@ -258,12 +258,12 @@ class WorkQueue(Generic[Engine, Item, Result]):
         return not self._closed
 
     def _run(self, engine: Engine, batch: list[QueuedRequest[Item, Result]]) -> None:
-        def abandoned() -> bool:
+        def is_abandoned() -> bool:
             return self._closed or all(entry.future.cancelled() for entry in batch)
 
         results: Sequence[Result | Exception]
         try:
-            results = engine.run([entry.prepared for entry in batch], abandoned)
+            results = engine.run([entry.prepared for entry in batch], is_abandoned)
             if len(results) != len(batch):
                 raise ValueError(f"{self._name}: {len(batch)} requests, but {len(results)} answers")
         except Exception as error:  # belongs to the callers
