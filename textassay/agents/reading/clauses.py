@@ -138,7 +138,7 @@ _CLAUSE_BREAK = lazy_pattern(
 )
 # it drags, so 3   it drags, so: 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence):?)\s?\Z")
-_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that)\b")
+_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that|where)\b")
 
 
 def _clause_of(lead: str) -> str:
@@ -172,7 +172,7 @@ _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
     r"(?!\s(?:i|we|you|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
-    rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
+    rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
     r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
@@ -181,7 +181,7 @@ _CONDITION = lazy_pattern(
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\syou(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)\b)|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -364,9 +364,12 @@ _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     """Return whether a number is given to another aspect or thing than the asked one."""
     own = place.sentence.own
+    beside = _BESIDE.match(place.behind)
+    if own and beside and QUALITY_NAME.search(beside[0]):
+        return not place.sentence.names_aspect(beside[0])
     if place.sentence.names_aspect(place.before + place.behind):
         return False
-    if own and QUALITY_NAME.search(place.latest):
+    if own and QUALITY_NAME.search(f"{place.antecedent} {place.latest}"):
         return True
     # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)

@@ -125,7 +125,7 @@ _COMPARED = (
 _COMPARISON = lazy_pattern(rf"\W({_COMPARED})\s[12ab]\b[^\n]{{0,160}}\b\1\s[12ab]\b")
 
 
-_LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b")
+_LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b|\b[A-D]['’]s\s|\bof\s[A-D]\b")
 
 
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:

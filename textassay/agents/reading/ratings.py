@@ -90,12 +90,10 @@ _UNDECIDED = lazy_pattern(
     r"(?i)\b(?:(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
     r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)"
     r"|one\b|score|rating|number)|what\s(?:score|rating)|between\b)"
-    r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:decide|choose)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
+    r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)"
+    r"|(?:decide|choose)\sbetween|have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
     r"|(?:choose|pick)\swhichever|let\sme\sknow\swhich|to\s(?:see|read)\sthe\s(?:rest|full|whole)\b|(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z)"
 )
-_UNDECIDED_WORDS = (
-    "which", "what", "between", "decide", "choose", "leave", "perhaps", "maybe", "whole", "rest",
-)  # fmt: skip
 # the one to be rated is missing; coherence was not assessed
 _ASKED_TEXT = lazy_pattern(
     rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
@@ -123,7 +121,7 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         is_named: Whether the rating has the aspect's name beside it.
     """
     behind = plain[end:].lower()
-    if any(word in behind for word in _UNDECIDED_WORDS) and _UNDECIDED.search(behind):
+    if " " in behind and _UNDECIDED.search(behind):
         return True
     if any(word in behind for word in ("asked", " be ", "this ")):
         for sentence in re.split(r"[.!?;\n]", behind):

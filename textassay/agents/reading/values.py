@@ -119,7 +119,7 @@ _COUNTS = lazy_pattern(
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4, in lower case
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>-])[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?"
     r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
@@ -140,7 +140,7 @@ _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
-    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates|stands\sfor|is\sfor"
+    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)"
     r"|goes\sto|requires?|needs?|demands?|was|were|describes"
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
     r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"

@@ -193,7 +193,7 @@ REPORTING = any_of(
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
-    r"facts points(?!\s?:) claims sentences questions items criteria details statements errors"
+    r"facts points(?!\s?:) claims sentences? questions items criteria details statements errors"
     " answers references requirements arguments events keywords sources citations topics steps?"
     " words?"
     " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
@@ -201,13 +201,13 @@ COUNTED = any_of(
 )
 """Words before a number that counts or measures something: `errors found: 4`."""
 QUALITY = any_of(
-    "(?!balance)[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy|esty) style grammar spelling tone"
-    " structure"
+    "(?!balance|sentence|audience|difference)[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy|esty)"
+    " style grammar spelling tone structure"
 )
 """Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
 NO_OTHER_THING = any_of(
     r"me us now all everything this that these those it reasons? most such balance which not both"
     r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
-    r" provided candidate generated model system assistant"
+    r" provided candidate generated model system assistant dimension criterion aspect"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
