@@ -137,7 +137,7 @@ _CLAUSE_BREAK = lazy_pattern(
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
 )
 # it drags, so 3   it drags, so: 3
-_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence):?)\s?\Z")
+_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence):?)\s?\Z")
 _RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that|where)\b")
 
 

@@ -66,8 +66,8 @@ _BRIEF = 5
 """Words of a sentence that has no room for more than a rating."""
 # That makes it 3.   Settling on 3.   6 it is.
 _SETTLING = lazy_pattern(
-    rf"(?i)(?:no[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:[a-z]+\s){{2,4}}(?:an?\s)?{NUMBER}\W*"
-    rf"|{NUMBER}\s(?:it\sis|then)\W*"
+    rf"(?i)(?:no[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:(?:[a-z]+\s){{2,4}}|(?:so\s)?it['’]s\s|(?:so|ok(?:ay)?|overall|thus)[,:]?\s)(?:an?\s)?{NUMBER}\W*"
+    rf"|(?:so\s)?{NUMBER}\s(?:it\sis|then)\W*"
 )
 _REVISION = lazy_pattern(
     r"(?i)\b(?:no(?=\W*[,.!:;–—-])|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again"
@@ -109,7 +109,9 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
         last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
         is_only = len({one.statement.value for one in set_off}) == 1
-        ratings = [last] if is_only or _SETTLING.fullmatch(last.sentence.strip()) else []
+        # not: So 3. So 4.
+        settles = [_SETTLING.fullmatch(one.sentence.strip()) is not None for one in set_off[-2:]]
+        ratings = [last] if is_only or settles == [False, True] else []
     sentences = [one.sentence for one in ratings]
     revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
     return [one.statement for one in ratings], [one.statement for one in revising]

@@ -111,9 +111,9 @@ def _count_signs(match: re.Match[str], high: float) -> str:
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     if line.strip() and not empty and (full == 1 or re.search(rf"\b{full}[ ]?/[ ]?\d+\W*\Z", line)):
         return " " * room  # an ornament
-    if not empty:
-        return str(full).ljust(room) if len(str(full)) <= room else match[0]
-    written = f"{full}/{full + empty}."
+    # ⭐⭐⭐ It was okay
+    opens = full > 1 and not line.strip() and match.string[match.end() :][:1].isalpha()
+    written = f"{full}/{full + empty}." if empty else f"{full}." if opens else str(full)
     return written.ljust(room) if len(written) <= room else match[0]
 
 

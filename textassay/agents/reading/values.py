@@ -136,7 +136,7 @@ _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
 _DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
-_PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
+_PRONOUN = lazy_pattern(r"(?i)\s(?:that|which|who|of|could|can|might|may|cannot|does|has|i)\b")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
@@ -150,7 +150,10 @@ _DEFINES = lazy_pattern(
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
 _LIST_MARK = lazy_pattern(r"[ \t]{0,8}(?:[-•*][ \t])?[(]?")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
-_LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
+# 1. Flow? ... Answer: 3   not: 5. It flows. ... My rating: 3
+_LATER_ITEM = lazy_pattern(
+    r"\n\s*\(?[2-9][.)]\s|\A(?:\W*1\b[\s\S]*|[^\n]*(?:\n[^\n]*)?)(?<!\d)[:=]\s?\d"
+)
 _CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
@@ -189,8 +192,8 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     if (match["value"] or "").lower() != "one":
         return False
     before = text[max(0, match.start() - 80) : match.start()]
-    is_number = match["top"] or (_VALUED.search(before) and not _DETERMINER.search(before))
-    return not is_number or _PRONOUN.match(text, match.end()) is not None
+    is_number = _VALUED.search(before) and not _DETERMINER.search(before)
+    return not match["top"] and bool(not is_number or _PRONOUN.match(text, match.end()))
 
 
 def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
