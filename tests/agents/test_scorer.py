@@ -23,7 +23,7 @@ from textassay.runtime.errors import (
     PromptError,
     ServerFailed,
 )
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
 
 TASK = tasks.load("summarization", ["coherence", "fluency"])
@@ -293,6 +293,21 @@ async def test_token_probabilities_give_the_expected_rating():
     _, judge = scorer([Sample(text="4.5", logprobs=tokens)], how="logprob")
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.error.type) == (None, "NotALabel")
+
+
+@pytest.mark.parametrize("tokens", [("AB",), ("A", "B"), (" A", "B", ".")])
+async def test_the_name_of_a_label_is_not_read_as_the_letter_with_which_it_begins(tokens):
+    group = Aspect(name="group", definition="the group", labels={"O": "", "AB": "", "no": ""})
+    top = (("A", math.log(0.9)), ("B", math.log(0.1)))
+    spelled = tuple(TokenLogprob(token=t, logprob=-0.1, top=top) for t in tokens)
+    reply = Sample(text="".join(tokens).strip(), logprobs=spelled)
+    _, judge = scorer([reply], how="logprob")
+    score = await judge(EXAMPLE, group)
+    assert (score.value, score.error.type) == (None, "NotALabel")
+    assert "wrote 'AB' in place of its letter" in score.error.message
+    letter = Sample(text="B", logprobs=(TokenLogprob(token="B", logprob=-0.1, top=top),))
+    _, judge = scorer([letter], how="logprob")
+    assert (await judge(EXAMPLE, group)).value == 0  # the likelier letter
 
 
 async def test_a_server_without_token_probabilities_is_an_error_and_no_fallback():

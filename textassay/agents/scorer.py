@@ -356,6 +356,10 @@ class Scorer:
         if rating.value not in {point.value for point in points}:
             message = f"the judge said {rating.value:g}, which is not one of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
+        written = sample.text[slice(*rating.span)]
+        if aspect.labels and len(written) > 1:  # "AB" may begin with the token A, another's letter
+            message = f"the judge wrote {written!r} in place of its letter; use n=20"
+            return Score.unscored("NotALabel", message, **about)
         expected = expectation(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.type, expected.message, **about)

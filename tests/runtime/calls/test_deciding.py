@@ -385,6 +385,15 @@ async def test_probabilities_of_labels_answer_questions():
     assert "It rained." in seen.calls[0].posting.prefix_of(asked[0])
 
 
+async def test_no_letter_is_asked_for_where_an_option_is_named_like_another_letter():
+    model = ScriptedModel(choices=logprobs)
+    named = [["O", "A", "B", "AB"], ["b", "a"], ["A", "B", "Abc"], ["good", "bad"]]
+    questions = tuple(Question.choice("Which?", names) for names in named)
+    await decider(model).decide(about("It rained.", questions))
+    asked = [list(one.choices) for one in model.requests if isinstance(one, ChoicesRequest)]
+    assert asked == [["1", "2", "3", "4"], ["1", "2"], ["1", "2", "3"], ["A", "B"]]
+
+
 async def test_unlikely_labels_are_not_an_answer():
     def mostly_something_else(request: ChoicesRequest) -> dict[str, float | None]:
         return {label: math.log(0.01) if label in ("yes", "A") else None
@@ -465,15 +474,22 @@ async def test_a_json_answer_counts_if_it_is_one_of_the_answers(values, options)
     assert given == options
 
 
-TONES = Question.choice("Which tone?", {"dry": "", "warm": "kind", "B": "named like a letter"})
+TONES = Question.choice("Which tone?", {"dry": "", "warm": "kind", "even": "neither"})
+LETTERS = Question.choice("Which group?", ["B", "A", "AB"])
 
 
 @pytest.mark.parametrize(
-    ("written", "option"),
-    [("warm", "warm"), ("Warm.", "warm"), ("A", "dry"), ("B", "warm"), ("C", "B"), ("cold", None)],
+    ("question", "written", "option"),
+    [
+        *((TONES, "warm", "warm"), (TONES, "Warm.", "warm"), (TONES, "A", "dry")),
+        *((TONES, "C", "even"), (TONES, "cold", None)),
+        *((LETTERS, "B", "B"), (LETTERS, "AB", "AB"), (LETTERS, "1", "B"), (LETTERS, "2", "A")),
+    ],
 )
-async def test_an_option_of_a_json_answer_may_be_named_in_place_of_its_letter(written, option):
-    assert await option_in_json(TONES, written) == option
+async def test_an_option_of_a_json_answer_may_be_named_in_place_of_its_letter(
+    question, written, option
+):
+    assert await option_in_json(question, written) == option
 
 
 async def option_in_json(question: Question, written: Any) -> str | None:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -287,8 +288,13 @@ def _labels(question: Question) -> tuple[str, ...]:
             return names
         if count <= 9:
             return tuple(str(number) for number in range(1, count + 1))
-    if count <= 26:
-        return tuple(chr(ord("A") + place) for place in range(count))
+    letters = tuple(string.ascii_uppercase[:count])
+    # an option that is named AB, or A in another place, would be read as the letter A
+    if count <= 26 and all(
+        name.upper() == letter or not set(letters).issuperset(name.upper())
+        for name, letter in zip(names, letters, strict=True)
+    ):
+        return letters
     return tuple(str(number) for number in range(1, count + 1))
 
 
