@@ -231,9 +231,8 @@ def check_mean(
     sources = sources_by_id(examples.values())
     codes = group_codes(sources.get(score.id) for score in scored)
     mean = mean_over_groups(values, codes)
-    interval = mean.estimate(confidence)
-    if (scale := scored[0].scale) is not None:
-        interval = interval.clip(*scale)
+    scale = scored[0].scale
+    interval = mean.estimate(confidence).clip(*(scale or (-math.inf, math.inf)))
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scale, mean.clusters, confidence)

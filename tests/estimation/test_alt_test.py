@@ -165,8 +165,8 @@ def test_raters_keep_their_names(form, tmp_path):
     (row,) = document(*arguments, "--replace", "bob,eve")["rows"]
     assert [one["name"] for one in row["per_rater"]] == ["bob", "eve"] == row["replaced"]
     done = textassay(*arguments, "--replace", "bob", "--replace", "eve")
-    assert "bob, eve are replaced together" in done.err
-    assert "bob is replaced and" in textassay(*arguments, "--replace", "bob").err
+    assert "replaced bob, eve; each is compared with the raters who stay" in done.err
+    assert "replaced bob; each is compared" in textassay(*arguments, "--replace", "bob").err
     (row,) = document(*arguments, "--replace", "2,eve,bob")["rows"]
     assert [one["name"] for one in row["per_rater"]] == ["bob", "eve"] == row["replaced"]
     textassay(*arguments, "--replace", "zoe").ends(2, "zoe")

@@ -469,12 +469,9 @@ class AnnotatorTest(Displayed):
     def _notes(self) -> Iterator[Note]:
         test = self.test
         if self.replaced:
-            names = ", ".join(self.replaced)
-            are = "are replaced together" if len(self.replaced) > 1 else "is replaced"
-            each = "each of them" if len(self.replaced) > 1 else "that rater"
             yield Note(
-                f"{self.score}: {names} {are} and compared with the raters who stay; the judge has"
-                f" to win against {each}"
+                f"{self.score}: replaced {', '.join(self.replaced)}; each is compared with the"
+                " raters who stay, as the judge is, and the judge has to win against each"
             )
         if test.groups is None:
             yield Note("every row counts as a source of its own")

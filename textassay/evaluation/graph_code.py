@@ -150,10 +150,9 @@ class _Describer:
             return self.value({name: getattr(value, name) for name in type(value).model_fields})
         if is_dataclass(value):
             return self.value({one.name: getattr(value, one.name, None) for one in fields(value)})
-        if (cells := getattr(value, "to_numpy", None)) is not None:
-            # a table, whose `repr` is cut and depends on the terminal
+        if hasattr(value, "to_numpy"):  # a table, whose `repr` is cut and depends on the terminal
             labels = list(getattr(value, "columns", ())), getattr(value, "index", ())
-            return self.value([cells().tolist(), labels])
+            return self.value([value.to_numpy().tolist(), labels])
         if (content := getattr(value, "tobytes", None)) is not None:  # an array
             raw = hashlib.sha256(content()).hexdigest()
             return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} {raw}"

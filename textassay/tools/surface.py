@@ -155,8 +155,8 @@ def _is_latin(text: str) -> bool:
     symbol = r"[\u0370-\u03ff](?![^\W\d_])"  # the angle θ
     # two letters of such a script are about a word
     words = re.findall(rf"{address}|[{alone}]{{1,2}}|(?!{symbol})[^\W\d_{alone}]+", text)
-    latin = re.compile(r"[A-Za-z\xaa\xba\xc0-\u024f\u1e00-\u1eff]")
-    return 3 * sum(latin.search(word) is not None for word in words) >= 2 * len(words)
+    latin = (any(c < "\u0250" or "\u1e00" <= c < "\u1f00" for c in word) for word in words)
+    return 3 * sum(latin) >= 2 * len(words)
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:

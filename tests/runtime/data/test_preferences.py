@@ -112,7 +112,7 @@ def test_it_is_said_how_numbers_of_pairs_are_read(values: tuple[Any, ...], said:
 
 
 @pytest.mark.parametrize("column", ["chosen_index", "winnerIdx", "index of the better text"])
-@pytest.mark.parametrize("aspect", ["human.overall", "annotators.overall"])
+@pytest.mark.parametrize("aspect", ["human.overall", "annotators.overall.ann"])
 def test_numbers_of_a_column_of_indexes_are_refused(column: str, aspect: str) -> None:
     """1 is the second text in some data, and the first in others."""
     rows = [{"output": "x", "output_b": f"y{at}", column: at} for at in (0, 1)]

@@ -288,13 +288,13 @@ def _labels(question: Question) -> tuple[str, ...]:
             return names
         if count <= 9:
             return tuple(str(number) for number in range(1, count + 1))
-    letters = tuple(string.ascii_uppercase[:count])
+    letters = string.ascii_uppercase[:count]
     # an option that is named AB, or A in another place, would be read as the letter A
-    if count <= 26 and all(
-        name.upper() == letter or not set(letters).issuperset(name.upper())
-        for name, letter in zip(names, letters, strict=True)
-    ):
-        return letters
+    others = (
+        name.upper() for name, own in zip(names, letters, strict=False) if name.upper() != own
+    )
+    if count <= 26 and not any(map(set(letters).issuperset, others)):
+        return tuple(letters)
     return tuple(str(number) for number in range(1, count + 1))
 
 

@@ -109,6 +109,12 @@ class _ColumnLayout:
         return any((name, part) == ("meta", OTHER_OUTPUT) for _, name, part in self.parts)
 
     @cached_property
+    def rated(self) -> tuple[str, ...]:
+        """The keys of people's ratings."""
+        single = (key for _, keys in self.raters for key in keys if key)
+        return (*(key for key, name, _ in self.parts if name == "human"), *single)
+
+    @cached_property
     def meanings(self) -> tuple[tuple[str, str], ...]:
         """Every key, and its field, or `NAME.` for an entry of a field."""
         return (
@@ -252,6 +258,8 @@ class FieldReader:
             raise _no_output(row)
         if layout.is_pair:
             read_other_output(fields, ImageReader(self._folder))
+            for key in layout.rated:
+                refuse_index(key, row[key])
             self._read_preferences(fields, layout)
         return _validate(fields, layout, self._labels)
 
@@ -277,17 +285,10 @@ class FieldReader:
             )
             if name
         }  # fmt: skip
-        keys = {(field, name): (key,) for key, field, name in layout.parts}
-        keys |= {("annotators", aspect): columns for aspect, columns in layout.raters}
         for field in ("human", "annotators"):
             ratings = fields.get(field)
             if not isinstance(ratings, Mapping):
                 continue
-            for name, value in ratings.items():
-                values = value if isinstance(value, list | tuple) else [value]
-                columns = keys.get((field, name)) or [name] * len(values)
-                for column, one in zip(columns, values, strict=False):
-                    refuse_index(column, one)
             read = self._preferences.preference
             fields[field] = {
                 name: value
