@@ -223,14 +223,15 @@ def test_a_rule_that_is_another_in_any_way_has_another_digest(kind):
         *("numpy.float64(X)", "re.compile('a' * X)", "enum.Enum('Grade', {'TOP': X}).TOP"),
         *("collections.namedtuple('Weights', 'a')(X)", "string.Template('a' * X)"),
         "jinja2.Template('{{ text }} is ' + 'a' * X)",
-        "re.compile('a' * 300 + 'b' * X)",
+        *("re.compile('a' * 300 + 'b' * X)", "numpy.array(['a' * X, None], dtype=object)"),
+        *("numpy.array([1, X])", "array.array('d', [1, X])", "numpy.arange(5000) // (2000 + X)"),
         "pandas.DataFrame({'weight': [0] * 100 + [X] + [0] * 100})",
         "pandas.DataFrame({'weight': [1, 2]}, index=['a', 'b' * X])",
     ],
 )
 def test_so_has_a_rule_that_uses_another_value_of_an_installed_class(value):
     code = f"""
-import collections, datetime, decimal, enum, fractions, jinja2, numpy, operator, pandas, re
+import array, collections, datetime, decimal, enum, fractions, jinja2, numpy, operator, pandas, re
 import string, types
 VALUE = {value}
 async def rule(example: Example, aspect: Aspect) -> Score:

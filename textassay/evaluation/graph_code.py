@@ -153,9 +153,12 @@ class _Describer:
         if hasattr(value, "to_numpy"):  # a table, whose `repr` is cut and depends on the terminal
             labels = list(getattr(value, "columns", ())), getattr(value, "index", ())
             return self.value([value.to_numpy().tolist(), labels])
-        if (content := getattr(value, "tobytes", None)) is not None:  # an array
-            raw = hashlib.sha256(content()).hexdigest()
-            return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} {raw}"
+        dtype = getattr(value, "dtype", None)
+        if hasattr(value, "tobytes") and not getattr(dtype, "hasobject", False):  # an array
+            raw = hashlib.sha256(value.tobytes()).hexdigest()
+            return f"{getattr(value, 'shape', '')} {dtype} {raw}"
+        if hasattr(value, "tolist"):  # a tensor, or an array of objects, whose bytes are addresses
+            return self.value(value.tolist())
         if isinstance(signature := getattr(value, "signature", None), str):
             return signature
         module = inspect.getmodule(type(value))
