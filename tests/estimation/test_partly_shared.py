@@ -179,3 +179,22 @@ def test_the_order_of_scores_changes_no_figure(texts):
         )
         found.append(compare_runs(*sides, People(rows)))
     assert found[1:] == found[:-1]
+
+
+@pytest.mark.parametrize("scales", [((1, 5), (1, 5)), ((0, 1), None), (None, (0, 1)), (None, None)])
+def test_an_interval_stays_on_the_scale_that_both_runs_have(scales):
+    """A run without a scale may have scores of any size."""
+    scores = [1, 5, 5, 2], [5, 1, 2, 5]
+    a, b = (
+        {
+            "x": Judged(
+                values={f"t{i}": float(one) for i, one in enumerate(own)}, scales={scale: None}
+            )
+        }
+        for own, scale in zip(scores, scales, strict=True)
+    )
+    [row] = compare_runs(a, b)
+    if None in scales:
+        assert row.difference.low < -4 < 4 < row.difference.high
+    else:
+        assert row.difference.ends == (-4, 4)

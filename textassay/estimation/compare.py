@@ -282,9 +282,12 @@ class _Options:
 
 def _on_scale(row: CompareRow) -> CompareRow:
     """Return the row with an interval as long as the scale allows; none between two scales."""
-    if row.same_scale:
-        low, high = row.scales[0] or row.scales[1] or (-math.inf, math.inf)
-        return replace(row, difference=row.difference.clip(low - high, high - low))
+    scale, other = row.scales
+    if scale is not None and scale == other:
+        width = scale[1] - scale[0]
+        return replace(row, difference=row.difference.clip(-width, width))
+    if row.same_scale:  # as far as is known
+        return row
     # the difference between 4 on a scale of 1 to 5 and .8 on a scale of 0 to 1 is meaningless;
     # agreement with people can still be compared
     return replace(row, difference=Estimate(None), p=None, wins=None, ties=None, losses=None)
