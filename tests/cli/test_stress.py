@@ -48,7 +48,8 @@ def test_a_dry_run_counts_all_sessions_and_asks_nothing(server, data, run):
 def test_a_dry_run_counts_the_calls_without_log_probabilities_too(
     server, data, run, profile, without
 ):
-    options = ("--method", "decide", "--set", f"profile={profile}", "--aspects", "coherence,fluency")
+    options = ("--method", "decide", "--set", f"profile={profile}")
+    options = (*options, "--aspects", "coherence,fluency")
     tests = ("--tests", "padded,question-order,alone", "--dry-run", "--json")
     done = stressed(server, data, run, *options, *tests)
     counts = json.loads(done.out)

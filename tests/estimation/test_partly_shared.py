@@ -186,14 +186,10 @@ def test_an_interval_stays_on_the_scale_that_both_runs_have(scales):
     """A run without a scale may have scores of any size."""
     scores = [1, 5, 5, 2], [5, 1, 2, 5]
     a, b = (
-        {
-            "x": Judged(
-                values={f"t{i}": float(one) for i, one in enumerate(own)}, scales={scale: None}
-            )
-        }
+        Judged(values={f"t{i}": float(one) for i, one in enumerate(own)}, scales={scale: None})
         for own, scale in zip(scores, scales, strict=True)
     )
-    [row] = compare_runs(a, b)
+    [row] = compare_runs({"x": a}, {"x": b})
     if None in scales:
         assert row.difference.low < -4 < 4 < row.difference.high
     else:

@@ -375,8 +375,8 @@ class _AdaptedCall:
     """The attempts at one request; each one uses the knowledge from earlier ones."""
 
     MAX_REPAIRS: Final = 5
-    """Changes to one request because its server refuses a parameter: OpenAI's models that think refuse
-    `max_tokens`, `temperature`, `top_p`, `stop` and `logprobs` (docs/thinking.md)."""
+    """Changes to one request because its server refuses a parameter: OpenAI's models that think
+    refuse `max_tokens`, `temperature`, `top_p`, `stop` and `logprobs` (docs/thinking.md)."""
     LOGPROB_ATTEMPTS: Final = 3
     """Attempts to get log-probabilities from a model that sends them with other answers: gateways
     choose a provider for each request, and if half of the providers send none, one in eight
