@@ -264,9 +264,9 @@ def _find_option(wording: QuestionWording, value: object) -> int | None:
     # without a schema, a model may write an option's name in place of its letter, but 1 may be the
     # number of a level or its name
     is_clear = question.kind == "choice" or not {*labels} & {*question.names}
-    wanted = {_simplify(value)} | ({"yes" if value else "no"} if isinstance(value, bool) else set())
+    expected = {_simplify(value)} | ({"yes" if value else "no"} if isinstance(value, bool) else set())
     for spellings in (labels, question.names) if is_clear else (labels,):
-        found = [at for at, one in enumerate(spellings) if _simplify(one) in wanted]
+        found = [at for at, one in enumerate(spellings) if _simplify(one) in expected]
         if found:
             return found[0] if len(found) == 1 else None
     return None
