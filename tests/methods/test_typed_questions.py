@@ -776,6 +776,17 @@ async def test_methods_and_options_that_need_written_answers_refuse_typed_questi
         build("gptscore", json_judge(), task="summarization", options={"profile": "typed"})
     with pytest.raises(ConfigurationError, match="n=3 has no effect"):
         build("llm-score", json_judge(), task="summarization", options={"profile": "typed", "n": 3})
+    for method in ("pairwise", "fusion-eval"):
+        for name, value in {"temperature": 0.5, "seed": 3, "max_tokens": 99}.items():
+            options = {"profile": "typed", name: value}
+            with pytest.raises(ConfigurationError, match=f"{name}={value} has no effect"):
+                build(method, json_judge(), task="summarization", options=options)
+        # the JSON object is requested again, and the answer of a decision model is not
+        options = {"profile": "typed", "parse_retries": 3}
+        build(method, json_judge(), task="summarization", options=options)
+        decides = ScriptedModel(decide=lambda _: [])
+        with pytest.raises(ConfigurationError, match="parse_retries=3 has no effect"):
+            build(method, decides, task="summarization", options={"parse_retries": 3})
 
 
 async def test_only_the_judge_gets_typed_questions_and_another_role_of_the_model_writes():

@@ -315,9 +315,12 @@ class PromptMethod(TaskMethod, ABC):
         return self.ask(prompt, **fields)
 
     def refuse_written(self, *names: str) -> None:
-        """Refuse options for written answers if the judge is a decision model."""
+        """Refuse options for written answers if the judge gets typed questions."""
         if self.decides:
-            self.refuse_unused(why_unwritten(model_for(self.models, self.judge)), *names)
+            judge = model_for(self.models, self.judge)
+            # a chat model's JSON object is requested again
+            repeated = {"parse_retries"} if answers_in_words(judge) else set[str]()
+            self.refuse_unused(why_unwritten(judge), *(n for n in names if n not in repeated))
 
     def refuse_unused(self, why: str, *names: str) -> None:
         """Refuse options that the user gave and that have no effect, for this reason."""
