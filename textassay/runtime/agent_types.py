@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 from textassay.runtime.errors import GraphError
 
 LISTS = (list, tuple, collections.abc.Sequence)
-"""Container types, whose items are messages."""
+"""Types of lists, whose items are passed to agents one by one."""
 
 
 UNANNOTATED: Any = inspect.Parameter.empty
@@ -101,7 +101,7 @@ def _inner_agent(agent: Any) -> Callable[..., Any] | None:
 
 
 def _plain(hint: Any) -> Any:
-    """Strip `Annotated`, aliases and type variables; `None` becomes its type."""
+    """Return the type inside `Annotated`, an alias or a type variable; `None` becomes its type."""
     while True:
         if get_origin(hint) is typing.Annotated:
             hint = get_args(hint)[0]
@@ -199,15 +199,15 @@ def is_typed_dict(hint: Any) -> bool:
 
 
 def fits(actual: Any, expected: Any) -> bool:
-    """Return whether every value of type `given` may be passed as `wanted`.
+    """Return whether every value of type `actual` may be passed as `expected`.
 
     Containers are covariant, since messages are immutable; int fits float; text is not a sequence
     of texts. A protocol that cannot be checked by class is accepted.
     """
-    actual_members, wanted_members = members(actual), members(expected)
-    if Any in actual_members or Any in wanted_members or object in wanted_members:
+    actual_members, expected_members = members(actual), members(expected)
+    if Any in actual_members or Any in expected_members or object in expected_members:
         return True
-    return all(any(_fits(g, w) for w in wanted_members) for g in actual_members)
+    return all(any(_fits(a, e) for e in expected_members) for a in actual_members)
 
 
 def _fits(actual: Any, expected: Any) -> bool:
@@ -222,35 +222,36 @@ def _fits(actual: Any, expected: Any) -> bool:
         return hasattr(actual, "__supertype__") and fits(actual.__supertype__, expected)
     if hasattr(actual, "__supertype__"):
         return fits(actual.__supertype__, expected)
-    actual_class, wanted_class = get_origin(actual) or actual, get_origin(expected) or expected
-    if is_typed_dict(wanted_class):
-        return _has_fields_of(actual_class, wanted_class)
-    if wanted_class is float and actual_class is int:
+    actual_class, expected_class = get_origin(actual) or actual, get_origin(expected) or expected
+    if is_typed_dict(expected_class):
+        return _has_fields_of(actual_class, expected_class)
+    if expected_class is float and actual_class is int:
         return True
-    if not isinstance(actual_class, type) or not isinstance(wanted_class, type):
+    if not isinstance(actual_class, type) or not isinstance(expected_class, type):
         return False
     try:
         # Raises TypeError for protocols with attributes, which cannot be recognized by class.
-        if not issubclass(actual_class, wanted_class):
+        if not issubclass(actual_class, expected_class):
             return False
     except TypeError:
         return True
-    return _arguments_fit(actual_class, get_args(actual), wanted_class, get_args(expected))
+    return _arguments_fit(actual_class, get_args(actual), expected_class, get_args(expected))
 
 
 def _has_fields_of(actual: Any, expected: Any) -> bool:
     """Return whether a value may be passed as a typed dict; a plain `dict` is accepted."""
     if not is_typed_dict(actual):
         return actual is dict
-    offered, wanted = get_type_hints(actual), get_type_hints(expected)
+    actual_fields, expected_fields = get_type_hints(actual), get_type_hints(expected)
     required = expected.__required_keys__
     if not required <= actual.__required_keys__:
         return False
-    return all(fits(offered[key], wanted[key]) for key in offered.keys() & wanted.keys())
+    shared = actual_fields.keys() & expected_fields.keys()
+    return all(fits(actual_fields[key], expected_fields[key]) for key in shared)
 
 
 def _arguments_fit(
-    actual_class: type, actual: tuple[Any, ...], wanted_class: type, expected: tuple[Any, ...]
+    actual_class: type, actual: tuple[Any, ...], expected_class: type, expected: tuple[Any, ...]
 ) -> bool:
     if not expected:
         return True
@@ -258,14 +259,14 @@ def _arguments_fit(
     if issubclass(actual_class, str | bytes):
         return False
     callables: tuple[Any, ...] = (type, collections.abc.Callable)
-    if not actual or actual_class in callables or wanted_class in callables:
+    if not actual or actual_class in callables or expected_class in callables:
         return True
     if issubclass(actual_class, tuple) and Ellipsis not in actual:
-        if issubclass(wanted_class, tuple) and Ellipsis not in expected:
+        if issubclass(expected_class, tuple) and Ellipsis not in expected:
             return len(actual) == len(expected) and all(map(fits, actual, expected))
         return all(fits(item, expected[0]) for item in actual)
     if issubclass(actual_class, tuple):
-        return (not issubclass(wanted_class, tuple) or Ellipsis in expected) and fits(
+        return (not issubclass(expected_class, tuple) or Ellipsis in expected) and fits(
             actual[0], expected[0]
         )
     return all(map(fits, actual, expected))

@@ -46,19 +46,19 @@ RETRIEVED = (
 )  # fmt: skip
 """Names of retrieved passages, in rows and in messages."""
 _TOOLS = ("tools", "functions")
-_CALLED = (
+_CALL_FIELDS = (
     "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
 )  # fmt: skip
 READ_IN_MESSAGES = frozenset({
-    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALLED, "citations", "name",
-    "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id", "call_id",
-    "arguments", "output",
+    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALL_FIELDS, "citations",
+    "name", "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id",
+    "call_id", "arguments", "output",
 })  # fmt: skip
-"""Names of the shown parts of messages, and of their kind; `source` is Inspect's name for the
-author."""
-_CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
-_RESULTS = ("tool_result", "function_response")
-"""Endings of the types of parts that are calls of tools, and of their results."""
+"""Fields of messages that are read: the parts that a judge is shown, and what tells their kind.
+`source` is Inspect's name for the author."""
+_CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
+_RESULT_TYPES = ("tool_result", "function_response")
+"""Endings of the types of parts that are calls of tools, and of those that are their results."""
 
 
 def plain_name(name: str) -> str:
@@ -76,7 +76,11 @@ def looks_like_messages(value: Any) -> bool:
 
 
 def read_messages(value: Any, images: ImageReader | None = None) -> tuple[ConversationMessage, ...]:
-    """Return a list of messages, typed."""
+    """Return the messages of a list, read from any known form.
+
+    Raises:
+        ValueError: One of them is no message; its number is named.
+    """
     if not isinstance(value, list | tuple):
         raise ValueError("should be a list of messages, each with a role and its content")
     messages: list[ConversationMessage] = []
@@ -161,7 +165,7 @@ def message_text(content: Any, images: ImageReader | None = None) -> str:
 
 
 def _inner(item: Any, name: str) -> Any:
-    """Return the object wrapped under a name, or the object itself."""
+    """Return the object in a field of the item; the item itself if there is no object."""
     if isinstance(item, Mapping) and isinstance(item.get(name), Mapping):
         return item[name]
     return item
@@ -203,19 +207,20 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         answered = _text_or_none(item.get("call_id"))
         return [ConversationMessage(role="tool", content=output, call_id=answered)]
     role, item = _role_and_fields(item)
-    names = (*_TEXT, "contents")  # OpenInference's name, and empty beside another in AI SDK's
+    # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
+    names = (*_TEXT, "contents")
     content = next((item[name] for name in names if item.get(name)), None)
     parts = content if isinstance(content, list | tuple) else ()
-    results = [part for part in parts if _kind(part).endswith(_RESULTS)]
+    results = [part for part in parts if _kind(part).endswith(_RESULT_TYPES)]
     messages = [_result_part(part, images) for part in results]
-    calls = [*_calls(item, images), *_find_calls(parts, images)]
+    calls = [*_calls_in_fields(item, images), *_calls_in_parts(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
     text = message_text(rest, images)
     if not text.strip() and isinstance(item.get("refusal"), str):
         text = item["refusal"]
     beside = next((item[name] for name in _IMAGES if item.get(name)), None)
     shown = beside if isinstance(beside, list) else [] if beside is None else [beside]
-    shown = [*shown, *_find_images(item)]
+    shown = [*shown, *_attached_images(item)]
     if shown and images is not None:  # Ollama's messages, and AI SDK's
         text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
     error = item.get("error")
@@ -226,7 +231,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
-    passages = _find_passages(item)
+    passages = _passages_in(item)
     tools = [read_tools(item[name]) for name in _TOOLS if item.get(name)]
     if role == "system":
         text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
@@ -246,7 +251,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         if result is not None
     ]
     if answers and text.strip():
-        # the text of a turn with calls and their results comes after them
+        # a turn that has calls, their results and a text: the text was written last
         calling = whole.model_copy(update={"content": ""})
         closing = whole.model_copy(update={"calls": (), "passages": ()})
         return [*messages, calling, *answers, closing]
@@ -254,6 +259,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
 
 
 def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the role of a message, and the object that has its other fields."""
     if "lc" in item and isinstance(item.get("kwargs"), Mapping):
         path = item.get("id")
         name = str(path[-1]) if isinstance(path, Sequence) and path else ""
@@ -267,7 +273,7 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return _ROLES.get(role.lower(), role.lower()) or "user", item
 
 
-def _find_images(item: Mapping[str, Any]) -> list[Any]:
+def _attached_images(item: Mapping[str, Any]) -> list[Any]:
     """Return the attached images of a message."""
     names = ("attachments", "experimental_attachments")
     given = [item[name] for name in names if item.get(name)]
@@ -300,7 +306,7 @@ def is_image_file(value: Any) -> bool:
     )
 
 
-def _find_passages(item: Mapping[str, Any]) -> tuple[Passage, ...]:
+def _passages_in(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
     names = (*RETRIEVED, "citations")
     given = [item[name] for name in names if _has_text(item.get(name))]
@@ -317,12 +323,12 @@ def _as_part(image: Any) -> Mapping[str, Any]:
     return image if isinstance(image, Mapping) else {"image": image}
 
 
-def _calls(
+def _calls_in_fields(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls of a message, each with its result if the message has it."""
+    """Return the calls in a message's own fields, each with its result if it has one."""
     given: list[Any] = []
-    for name in _CALLED:
+    for name in _CALL_FIELDS:
         calls = item.get(name)
         given += calls if isinstance(calls, list | tuple) else [calls]
     if isinstance(item.get("function_call"), Mapping):
@@ -352,11 +358,11 @@ def read_call(
     )
 
 
-def _find_calls(
+def _calls_in_parts(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls among the parts of a content (Anthropic, Gemini, Inspect)."""
-    called = [part for part in parts if _kind(part).endswith(_CALLS)]
+    """Return the calls among the parts of a content (Anthropic, Gemini, Inspect), likewise."""
+    called = [part for part in parts if _kind(part).endswith(_CALL_TYPES)]
     wrappers = ("functionCall", "toolInvocation")
     inner = [next((part[w] for w in wrappers if w in part), part) for part in called]
     return [read_call(call, images) for call in inner if isinstance(call, Mapping)]
@@ -377,6 +383,7 @@ def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> Convers
 
 
 def _kind(part: Any) -> str:
+    """Return the type of a content's part, with underscores; empty if it has none."""
     if not isinstance(part, Mapping):
         return ""
     if "functionCall" in part:  # Gemini's parts have no type
@@ -389,7 +396,7 @@ def _kind(part: Any) -> str:
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind = _kind(part)
-    if kind.endswith((*_CALLS, *_RESULTS)):
+    if kind.endswith((*_CALL_TYPES, *_RESULT_TYPES)):
         return ""
     if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
         return ""

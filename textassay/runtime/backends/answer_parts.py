@@ -43,9 +43,9 @@ from textassay.runtime.model import (
 
 @dataclass(frozen=True)
 class _Format:
-    """The places of the counts in one format; of several places, the first with a count is read.
+    """Where one format of a usage has its counts; of several places, the first with one is read.
 
-    A place is a name, preceded by the name of the object that contains it.
+    A place is the name of a field, after the name of the object that contains it and a dot.
     """
 
     prompt: str
@@ -55,7 +55,7 @@ class _Format:
     cached: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
-    """Counts beside prompt and completion, used if there is no total."""
+    """Counts that prompt and completion leave out; if there is a total, it shows them instead."""
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -135,7 +135,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
     else:
         beside = {"nothing": 0, "cache": cached + written, "reasoning": reasoning}[form.beside]
     if beside > 0:
-        if beside == cached + written != reasoning:
+        if beside == cached + written and beside != reasoning:
             prompt += beside
         else:
             # Gemini's endpoint for OpenAI's format counts thoughts in the total alone
@@ -171,7 +171,7 @@ def _counts_in(payload: Any) -> Mapping[str, Any]:
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a value is an object of JSON."""
+    """Return whether a value is an object of JSON."""
     # parsers make dictionaries, and an abstract class takes ten times as long to ask
     return type(value) is dict or isinstance(value, Mapping)
 
@@ -209,9 +209,10 @@ _MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
     """Return the thought in a text, `None` if there is none, and the answer without it."""
-    # nearly every answer ends here, so this is not a loop
-    signs = "hink" in text or "HINK" in text or "hought" in text
-    if not (signs or "<|channel|>" in text or "assistantfinal" in text):
+    # nearly every answer ends here, so this is not a loop; `hink` is in `think`, `Think` and
+    # `thinking`
+    may_have_tag = "hink" in text or "HINK" in text or "hought" in text
+    if not (may_have_tag or "<|channel|>" in text or "assistantfinal" in text):
         return None, text
     thought, answer = _split_channels(text)
     if thought is not None:
@@ -224,6 +225,8 @@ def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None
 
 
 def _split_at(tags: Sequence[re.Match[str]], text: str) -> tuple[str | None, str]:
+    """Return thought and answer of a text with these tags, by the rules above."""
+    # everything before `start` is thought; `opened` is where the tag that is open began, or -1
     start, opened = 0, -1
     blocks: list[tuple[int, int]] = []
     for tag in tags:
@@ -253,7 +256,7 @@ def _outside(text: str, start: int, blocks: Iterable[tuple[int, int]]) -> str:
 
 
 def _is_at_edge(tag: re.Match[str]) -> bool:
-    """Whether a tag begins or ends a line."""
+    """Return whether a tag begins or ends a line."""
     before = tag.string[: tag.start()].rpartition("\n")[2]
     after = tag.string[tag.end() :].partition("\n")[0]
     return not before.strip() or not after.strip()
@@ -284,7 +287,7 @@ def cut_middle(thought: str) -> str:
 
 
 def satisfies(text: str, schema: Json) -> bool:
-    """Whether the whole text is JSON that satisfies a schema."""
+    """Return whether the whole text is JSON that satisfies a schema."""
     # imported here: few answers need it
     from jsonschema.exceptions import SchemaError, ValidationError
     from jsonschema.validators import validator_for
@@ -304,9 +307,8 @@ def read_answer(
 ) -> Sample | None:
     """Return an answer apart from its thought, or `None` if it has no text.
 
-    Its log-probabilities are left out.
-
-    A blank text without a token does not count: servers send it in place of a failed answer.
+    Its log-probabilities are left out. A blank text for which no tokens were counted is none:
+    servers send it in place of a failed answer.
     """
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
@@ -349,6 +351,7 @@ def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
 
 
 def _behind_tag(tokens: Sequence[str], last: int) -> slice:
+    """Return the positions from the first word behind the last closing tag up to `last`."""
     joined = "".join(tokens)
     ends = [tag.end() for tag in _TAG.finditer(joined) if not tag["open"]]
     ends += [mark.end() for mark in _FINAL.finditer(joined)]
@@ -391,6 +394,7 @@ class SplitThoughts(Wrapper):
 
 
 def _as_cut_thought(sample: Sample) -> Sample:
+    """Return a sample whose text was cut as a thought without an answer; others unchanged."""
     if sample.finish_reason != "length" or sample.thought is not None or not sample.text:
         return sample
     logprobs = None if sample.logprobs is None else ()
@@ -399,6 +403,7 @@ def _as_cut_thought(sample: Sample) -> Sample:
 
 
 def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
+    """Return a sample with the thought apart from its text, and the answer's log-probabilities."""
     if sample.thought is not None or split_thought(sample.text, request)[0] is None:
         return sample
     answer = read_answer(sample.text, None, sample.finish_reason, request, usage)

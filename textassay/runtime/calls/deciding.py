@@ -68,13 +68,13 @@ def decider(model: Model) -> DecidingModel:
 
 def possible_ways(model: Model) -> tuple[Way, ...]:
     """Return the ways in which a model may answer typed questions, before the first answer."""
-    able = model.capabilities
-    if able.decide and not answers_in_words(model):
-        return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
+    abilities = model.capabilities
+    if abilities.decide and not answers_in_words(model):
+        return (DECIDED if abilities.independent_questions else DECIDED_JOINTLY,)
     if isinstance(model, TypedJudge):
         reads = Way(how="logprob", words=WORDS)
         joint = _LogprobsOrObject.way
-        return (joint,) if able.choices is False else (reads, joint)
+        return (joint,) if abilities.choices is False else (reads, joint)
     return ways_in_words(model, WORDS)
 
 
@@ -100,10 +100,10 @@ def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
 
 def describe(model: Model) -> str:
     """Return a sentence about how a decision model answers."""
-    able = model.capabilities
-    limits = able.question_limits.model_dump()
+    abilities = model.capabilities
+    limits = abilities.question_limits.model_dump()
     most = ", ".join(f"{count:,} {what}" for what, count in limits.items() if count)
-    others = "do not influence" if able.independent_questions else "may influence"
+    others = "do not influence" if abilities.independent_questions else "may influence"
     return f"{model.name} sends probabilities; the questions of a request {others} each other" + (
         f"; a request takes {most}" if most else ""
     )
@@ -120,7 +120,9 @@ class LogprobsOrSamples:
     """
 
     _written: How = "sampled"
-    _takes = "samples take"
+    """How answers are read without log-probabilities."""
+    _replacement = "samples take"
+    """What replaces them, with its verb, for a warning that continues `the place of ...`."""
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
@@ -133,8 +135,8 @@ class LogprobsOrSamples:
         """Whether log-probabilities are read; `None` if the first call will decide."""
         if self._decided:
             return self._decided == "logprob"
-        able: bool | None = getattr(self.model.capabilities, self._ability)
-        return able
+        is_able: bool | None = getattr(self.model.capabilities, self._ability)
+        return is_able
 
     @property
     def is_decided(self) -> bool:
@@ -153,7 +155,7 @@ class LogprobsOrSamples:
     async def first(
         self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
     ) -> T | None:
-        """Return the result of `read`; `None` if samples are read in this run.
+        """Try log-probabilities: return the result of `read`; `None` if samples are to be read.
 
         Args:
             read: Asks the model, and reads log-probabilities.
@@ -177,7 +179,7 @@ class LogprobsOrSamples:
                 self.refuse()
                 _log.warning(
                     "%s the place of log-probabilities: %s sends no usable ones",
-                    self._takes,
+                    self._replacement,
                     self.model.name,
                 )
             return None
@@ -204,10 +206,10 @@ class LogprobsOrSamples:
     @property
     def notice(self) -> str:
         """A sentence about how answers are read, for users before they pay for them."""
-        name, able = self.model.name, self.reads_logprobs
-        if able:
+        name, reads_logprobs = self.model.name, self.reads_logprobs
+        if reads_logprobs:
             return f"reads log-probabilities of {name}"
-        if able is False:
+        if reads_logprobs is False:
             return f"reads {self._count()}, as {name} sends no log-probabilities"
         thinks = self.model.capabilities.thinks is None
         written = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
@@ -223,7 +225,7 @@ class _LogprobsOrObject(LogprobsOrSamples):
     way = Way(how="text", joint=True, words=WORDS)
     """How such an answer is obtained."""
     _written: How = "text"
-    _takes = "one JSON answer to all questions takes"
+    _replacement = "one JSON answer to all questions takes"
 
     def refuse(self) -> None:
         """Read written answers from now on, also in a stack that puts questions into words."""
@@ -236,13 +238,13 @@ class _LogprobsOrObject(LogprobsOrSamples):
         return "one JSON answer to all questions"
 
 
-class _Found:
-    """Results of a connection's first requests about its model."""
+class _LearnedFacts:
+    """What the requests of a connection have shown about its model."""
 
     def __init__(self, model: Model) -> None:
         self.reading = LogprobsOrSamples(model, "choices")
         self.form = 0
-        """The index of the prompt of a wording that a local model takes."""
+        """Index into `prompts` of a wording: the first form that a local model has not refused."""
         self.fits = self.too_long = 0
         """Estimated tokens of the longest request that was answered since the first refusal, and of
         the shortest that was refused; 0 without a refusal."""
@@ -264,7 +266,7 @@ class _Found:
 
 
 class _Package(Call):
-    """Typed questions in a request that is sent unchanged, also by a `DecidingModel` inside."""
+    """Typed questions of one request, which a `DecidingModel` further in sends on unchanged."""
 
     __slots__ = ()
 
@@ -281,7 +283,7 @@ class DecidingModel(Wrapper):
     def __init__(self, wrapped: Model, memory: AdaptationMemory | None = None) -> None:
         super().__init__(wrapped)
         self._memory = memory or AdaptationMemory()
-        self._found = _Found(self)
+        self._learned = _LearnedFacts(self)
 
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
@@ -292,7 +294,7 @@ class DecidingModel(Wrapper):
         for inner in layers(model):
             if isinstance(inner, DecidingModel):
                 # the wrappers between the two see the requests that are made here
-                outer._memory, outer._found = inner._memory, inner._found
+                outer._memory, outer._learned = inner._memory, inner._learned
                 break
         return outer
 
@@ -304,16 +306,18 @@ class DecidingModel(Wrapper):
         return self._ask(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer in the one way that the model allows."""
-        able = self.capabilities
-        if able.decide:
-            return await self._natively(request, able.question_limits)
-        return await self._in_words(request)
+        """Answer as a decision model, if it is one, and otherwise in words."""
+        abilities = self.capabilities
+        if abilities.decide:
+            return await self._ask_natively(request, abilities.question_limits)
+        return await self._ask_in_words(request)
 
     # ---- decision models ----
 
-    async def _natively(self, request: DecisionRequest, limits: QuestionLimits) -> DecisionResponse:
-        """Ask as few requests as the limits allow, which are learned from refusals.
+    async def _ask_natively(
+        self, request: DecisionRequest, limits: QuestionLimits
+    ) -> DecisionResponse:
+        """Send as few requests as the limits allow, some of which are learned from refusals.
 
         A question with too many options is not sent.
         """
@@ -323,42 +327,47 @@ class DecidingModel(Wrapper):
             limits = limits.model_copy(update={name: n for name, n in learned.items() if n})
         refusals = [limits.refuse(question) for question in request.questions]
         if any(refusals):
-            return await self._without_refused(request, refusals, limits)
+            return await self._ask_allowed(request, refusals, limits)
         extra = {**self._memory.extra, **request.extra}
         own = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
         plain = request.model_copy(update=own) if differs else request
-        packages = list(self._packages(plain, limits))
+        packages = list(self._split_into_packages(plain, limits))
         if len(packages) == 1:
-            return await self._package(plain)
-        responses = await gather([self._package(plain.about(part)) for part in packages])
+            return await self._send_package(plain)
+        responses = await gather([self._send_package(plain.about(part)) for part in packages])
         return combine_answers([a for one in responses for a in one.answers], responses)
 
-    async def _without_refused(
+    async def _ask_allowed(
         self, request: DecisionRequest, refusals: Sequence[str], limits: QuestionLimits
     ) -> DecisionResponse:
-        """Ask the questions without a refusal, if there are any."""
+        """Send the questions that are within the limits, and answer the others with the reason.
+
+        Raises:
+            CapabilityError: No question is within the limits.
+        """
         if all(refusals):
             raise CapabilityError(f"{self.name!r} {refusals[0]}")
         allowed = request.about(
             q for q, why in zip(request.questions, refusals, strict=True) if not why
         )
-        response = await self._natively(allowed, limits)
+        response = await self._ask_natively(allowed, limits)
         given = iter(response.answers)
         answers = tuple(
             refused_answer(f"{self.name!r} {why}") if why else next(given) for why in refusals
         )
         return response.model_copy(update={"answers": answers})
 
-    def _packages(
+    def _split_into_packages(
         self, request: DecisionRequest, known: QuestionLimits
     ) -> Iterator[Sequence[Question]]:
         """Yield the questions of each request, in order, as many as the limits allow."""
         questions = request.questions
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
-        tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
-        # without an estimate if it certainly fits: four bytes a character, and one byte a token
+        tokens = min(filter(None, (known.tokens, self._learned.most_tokens)), default=0)
+        # no estimate is needed if the text certainly fits: a character has at most four bytes, and
+        # a token at least one
         if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
             for start in range(0, len(questions), most):
                 yield questions[start : start + most]
@@ -368,20 +377,22 @@ class DecidingModel(Wrapper):
         used = shared
         for question in questions:
             size = estimate_tokens(question.shown)
-            if package and (len(package) == most or used + size > tokens > shared):
+            # if the material alone exceeds the limit, smaller packages would not help
+            is_full = len(package) == most or (used + size > tokens and shared < tokens)
+            if package and is_full:
                 yield package
                 package, used = [], shared
             package.append(question)
             used += size
         yield package
 
-    async def _package(self, request: DecisionRequest) -> DecisionResponse:
+    async def _send_package(self, request: DecisionRequest) -> DecisionResponse:
         """Send one request, or smaller ones if the server takes fewer or shorter questions."""
         questions = request.questions
         try:
             response = cast(DecisionResponse, await self._ask(_Package(request)))
-            if self._found.too_long:
-                self._found.learn_size(estimate_tokens(request.text), fits=True)
+            if self._learned.too_long:
+                self._learned.learn_size(estimate_tokens(request.text), fits=True)
             return response
         except RequestRefused as error:
             refusal = error.refusal
@@ -390,40 +401,40 @@ class DecidingModel(Wrapper):
                     f"model {self.name!r} takes no {refusal.parameter}; leave it out of extra="
                     f" ({error})"
                 ) from error
-            if self._learn_sizes(questions, error):
+            if self._learn_most_options(questions, error):
                 await self._memory.save()
-                return await self._natively(request, self.capabilities.question_limits)
+                return await self._ask_natively(request, self.capabilities.question_limits)
             if len(questions) == 1:
                 raise
             refused = error
         if (place := _find_refused(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             others = (*questions[:place], *questions[place + 1 :])
-            rest = await self._package(request.about(others))
+            rest = await self._send_package(request.about(others))
             answer = invalid_answer("QuestionRefused", str(refused))
             answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
-        parts = self._smaller(request, refused)
+        parts = self._smaller_parts(request, refused)
         if not parts:
             raise refused
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
         limits = self.capabilities.question_limits
-        responses = [await self._natively(request.about(part), limits) for part in parts]
+        responses = [await self._ask_natively(request.about(part), limits) for part in parts]
         return combine_answers([a for one in responses for a in one.answers], responses)
 
-    def _smaller(
+    def _smaller_parts(
         self, request: DecisionRequest, error: RequestRefused
     ) -> Sequence[Sequence[Question]]:
-        """Return smaller parts of the questions; none if a refusal has other reasons.
+        """Return smaller parts of the questions, and learn the limits that the refusal shows.
 
-        The limits that the refusal shows are learned.
+        Empty if the refusal is not about their number or their length.
         """
         questions = request.questions
         half = len(questions) // 2
         if isinstance(error, ContextTooLong):
-            self._found.learn_size(estimate_tokens(request.text), fits=False)
-            parts = list(self._packages(request, self.capabilities.question_limits))
+            self._learned.learn_size(estimate_tokens(request.text), fits=False)
+            parts = list(self._split_into_packages(request, self.capabilities.question_limits))
             return parts if len(parts) > 1 else (questions[:half], questions[half:])
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
         most = _allowed_number("questions", error, len(questions), default=half)
@@ -432,8 +443,8 @@ class DecidingModel(Wrapper):
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
-    def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
-        """Learn the limit that the server names; return whether a question has too many options."""
+    def _learn_most_options(self, questions: Sequence[Question], error: RequestRefused) -> bool:
+        """Return whether a question has more options than the server takes, and learn its limit."""
         # a limit of characters or tokens does not limit the number of options
         if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quote_server(error)):
             return False
@@ -448,7 +459,7 @@ class DecidingModel(Wrapper):
 
     # ---- other models ----
 
-    async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
+    async def _ask_in_words(self, request: DecisionRequest) -> DecisionResponse:
         worded = WordedRequest(request)
         first, *rest = worded.wordings
         known = await self.reading.first(lambda: self._score_choices(first))
@@ -479,13 +490,13 @@ class DecidingModel(Wrapper):
     @property
     def reading(self) -> LogprobsOrSamples:
         """Whether answers in words are read by probabilities or by samples."""
-        return self._found.reading
+        return self._learned.reading
 
     async def _score_choices(self, wording: QuestionWording) -> DecisionResponse:
         scoring(self.wrapped, "choices")
         forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
         while True:
-            form = self._found.form
+            form = self._learned.form
             try:
                 request = ChoicesRequest(**self._prompt_of(wording), choices=wording.forms)
                 response = cast(ChoicesResponse, await self._send(request, wording.posting))
@@ -494,13 +505,13 @@ class DecidingModel(Wrapper):
                 if form + 1 >= forms:
                     raise
                 # not `+= 1`, as other requests in this form fail meanwhile, too
-                self._found.form = max(self._found.form, form + 1)
+                self._learned.form = max(self._learned.form, form + 1)
         answer = wording.read_choices(response, self.name)
         return _response([answer], response, Way(how="logprob", words=wording.digest))
 
     def _prompt_of(self, wording: QuestionWording | WordedRequest) -> Mapping[str, Any]:
         """Return the prompt in the form that the model takes."""
-        return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
+        return wording.prompts[min(self._learned.form, len(wording.prompts) - 1)]
 
     async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
         return await self._ask(_call(request, posting))
@@ -557,7 +568,7 @@ class TypedJudge(DecidingModel):
     def __init__(self, wrapped: Model, retries: int = 1) -> None:
         super().__init__(wrapped)
         self.retries = retries
-        self._found.reading = _LogprobsOrObject(self, "choices")
+        self._learned.reading = _LogprobsOrObject(self, "choices")
 
     @property
     def capabilities(self) -> Capabilities:
@@ -569,14 +580,14 @@ class TypedJudge(DecidingModel):
         if not answers_in_words(self):
             return await super().decide(request)
         request = request.model_copy(update={"joint": True})
-        # the stack inside puts them into words then
+        # the wrapper must see the questions first; `DecidingModel` further in puts them into words
         if any(isinstance(one, Wrapper) and one.changes_questions for one in layers(self.wrapped)):
             return cast(DecisionResponse, await self._ask(Call(request)))
-        return await self._in_words(request)
+        return await self._ask_in_words(request)
 
 
 def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:
-    # the mark of a shared prefix is for chats
+    # only chats can mark a shared prefix
     return Call(request, posting if request.messages else posting._replace(shared_prefix=0))
 
 
@@ -599,9 +610,13 @@ def _quote_server(error: RequestRefused) -> str:
 
 
 def _allowed_number(names: str, error: RequestRefused, sent: int, default: int = 0) -> int:
-    """Return the limit in a refusal that has one of some names; 0 if it is no such refusal.
+    """Return the largest number that a refusal allows; 0 if the refusal is about something else.
 
-    `default` is returned if no number is beside a word for a largest number.
+    Args:
+        names: Pattern of the names that the server may use for what there is too much of.
+        error: The refusal.
+        sent: The number that was sent; only a smaller one is a limit.
+        default: Returned if no number is beside a word for a largest number.
     """
     quoted = _quote_server(error)
     limit = r"(?i)\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
@@ -618,5 +633,6 @@ def _find_refused(error: RequestRefused, count: int) -> int | None:
     """Return the index of the question that a refusal names; `None` if it names none."""
     # Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
     named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quote_server(error))
+    # `q1` is the first question, and so is the index 0
     place = -1 if named is None else int(named[2]) - bool(named[1])
     return place if 0 <= place < count else None

@@ -116,6 +116,7 @@ class ModelTraits(Message, defer_build=True):
     mark: Literal["none", "block", "key"] = "none"
     """How requests mark the beginning of a prompt that its server should cache."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The field of a body that limits the tokens of an answer."""
     allowance: int = 0
     """Smallest element of `ALLOWANCES` that its thoughts have fit into so far."""
     unsent: tuple[str, ...] = ()
@@ -161,15 +162,16 @@ def guess_traits(model: Model) -> ModelTraits:
         switch=("chat_template_kwargs",) if is_direct and not is_openai else (),
     )
     if re.search(r"//[^/]*\bopenrouter\.ai", address):
-        one = ("reasoning",)
-        return guess.learn(effort_fields=one, switch=(), budget_fields=one)
+        fields = ("reasoning",)
+        return guess.learn(effort_fields=fields, switch=(), budget_fields=fields)
     return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
 
 
 class AdaptationMemory:
-    """Settings and learned limits of a model whose requests are adapted elsewhere.
+    """What `DecidingModel` knows of the adaptation of its model: settings and learned limits.
 
-    This class, for models without a connection, has no settings and stores nothing.
+    `AdaptingModel` has and stores both for a connected model. This base class serves models without
+    a connection: it has no settings, and forgets the limits with the process.
     """
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ class AdaptationMemory:
         return {}
 
     def most(self, name: str) -> int:
-        """Return the largest number of something that the model takes; 0 if it is unknown."""
+        """Return how many (`questions`, `options`, `levels`) the model takes; 0 if unknown."""
         return self._most.get(name, 0)
 
     def learn_most(self, name: str, limit: int) -> None:
@@ -209,6 +211,7 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
     if not isinstance(request, (Request, ChoicesRequest)):
         return call
     has_effort = request.effort is not None or request.thinking_tokens is not None
+    # changes of the request, and of its posting
     update: dict[str, Any] = {}
     sent: dict[str, Any] = {}
     if has_effort:
@@ -314,6 +317,7 @@ def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
 
 
 def _setting_error(traits: ModelTraits, name: str, value: object) -> CapabilityError:
+    """Return the error on a parameter that the user set, and that is never left out silently."""
     return CapabilityError(
         f"model {traits.name!r} refuses {name}={json.dumps(value)}; leave it out"
     )
@@ -322,7 +326,10 @@ def _setting_error(traits: ModelTraits, name: str, value: object) -> CapabilityE
 def _keep_within(
     traits: ModelTraits, call: Call, update: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    """Move numbers into the model's ranges; tokens are taken from the thought, then the answer."""
+    """Change numbers to the nearest that the model takes, in `update` and `sent`.
+
+    If tokens have to be saved, the thought gets fewer first, and then the answer.
+    """
     request = call.request
     for name in ("thinking_tokens", "n", "logprobs", "alternatives"):
         value = getattr(request, name, None)
@@ -343,12 +350,14 @@ def limit_number(traits: ModelTraits, count: str, value: int) -> int:
 
 
 def _nearest(wished: Effort, efforts: Sequence[str]) -> Effort:
+    """Return the level nearest to the wished one; of two, the higher."""
     ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
     nearest = min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
     return cast("Effort", nearest)
 
 
 def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    """Return the fields of a request that states its schema at the end of the prompt."""
     words = (
         "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
         + encode(request.json_schema).decode()
@@ -361,7 +370,7 @@ def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[
 
 
 def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """Return the chat with its system message in front of the user's first message."""
+    """Return the chat with its system messages at the beginning of the first user message."""
     system = [message.content for message in messages if message.role == "system"]
     rest = [message for message in messages if message.role != "system"]
     if not rest or rest[0].role != "user":
@@ -399,6 +408,7 @@ def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits:
 
 
 def _other_cap(field: str) -> str:
+    """Return the other of the two names of the token limit."""
     return "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
 
 
@@ -425,6 +435,7 @@ def _sent_name(name: str, posting: Posting) -> str:
 
 
 def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits:
+    """Return the traits with a limit of a number; without the parameter if it was at the limit."""
     count = BY_NAME[name].count
     value = find_number(count, call)
     if value is None or value == limit:
