@@ -1,19 +1,20 @@
-"""Agreement of the evaluator with people on held-out rows, and the data and criteria it takes.
+"""Measures how an evaluator agrees with people on held-out rows, and what it needs for that.
 
-Baselines learn little: the single feature that agrees best with people on the training rows, the
-plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); they learn
-from the training rows only. If the report is cross-fitted, folds may choose different single
-features: one row of the report has each fold's choice, another one the feature that agrees best on
-all rows, under its own name.
+Beside the evaluator there are baselines, which learn little: the single feature that agrees best
+with people on the training rows, the plain average, and the average weighted by correlation
+(Fusion-Eval's AVG and CorrW); they learn from the training rows only. If the report is
+cross-fitted, folds may choose different single features: one row of the report has each fold's
+choice, another one the feature that agrees best on all rows, under its own name.
 
 Predictions of all folds together agree less with people than the evaluator's own would (Bates,
 Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the other rows share one
-mean, so that one is high if the other is low. So a coefficient is the mean of those within
-folds. With few ratings it is too low all the same, since a fold's aggregator saw fewer, and no
-evaluator is called worse by it. The same of shuffled ratings shows its zero point. Its error has
-two parts: the measured texts vary, and so does the evaluator, with the texts it has learned from.
-Resamples of the texts show the first part only, so the errors are widened as by Nadeau and Bengio,
-"Inference for the generalization error" (2003).
+mean, so that one is high if the other is low. So a coefficient is computed within each fold, and
+averaged. With few ratings this mean is still too low, since the aggregator of a fold has learned
+from fewer rows than the saved one; so it is never taken to show that the evaluator is worse than a
+baseline. The mean for shuffled ratings (`shuffled` in the report) is what a useless evaluator would
+reach. The error of a coefficient has two parts: the measured texts vary, and so does the evaluator,
+with the texts that it has learned from. Resamples of the texts show only the first part, so errors
+are widened as in Nadeau and Bengio, "Inference for the generalization error" (2003).
 
 A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
 figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings
@@ -67,8 +68,9 @@ from textassay.runtime.labels import slug
 from textassay.version import __version__
 
 ENOUGH = 300
-"""With fewer ratings, agreement of cross-fitted predictions is too low: in simulations of ten
-features by .04 to .10 with 20 ratings, and by .01 to .04 with 100.
+"""With fewer ratings, agreement of cross-fitted predictions comes out too low, and is compared with
+that of shuffled ratings: in simulations of ten features it was too low by .04 to .10 with 20
+ratings, and by .01 to .04 with 100.
 """
 
 
@@ -129,7 +131,7 @@ def measure_held_out(
 ) -> Json:
     """Return agreement by aspect, and its mean over the aspects.
 
-    With `shuffled` also agreement of what the same learning makes of few ratings that are shuffled.
+    With `shuffled`, and few ratings, also the agreement after learning from shuffled ratings.
 
     An interval is for the coefficient that the saved evaluator itself will have on new texts of the
     same kind, not for the mean over all evaluators that could have been learned. A difference is
@@ -204,11 +206,13 @@ def _zero_points(choice: ChosenAggregator, unseen: Unseen, fitter: Fitter) -> Js
         predicted = other.by_evaluator()
         for at, aspect in enumerate(table.aspects):
             found[aspect].append(
-                _over_folds(other.repeats[0], predicted[:, at], shuffled.human[:, at], table.groups)
+                _average_folds(
+                    other.repeats[0], predicted[:, at], shuffled.human[:, at], table.groups
+                )
             )
     zero: Json = {}
     for aspect, rows in found.items():
-        means = _means_over_known(rows)
+        means = _known_means(rows)
         if means["pearson"] is not None:
             zero[aspect] = {**means, "shuffles": len(rows)}
     return zero
@@ -224,7 +228,7 @@ def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
 
 
 def _by_aggregator(choice: ChosenAggregator, unseen: Unseen, repeat: int) -> dict[str, Floats]:
-    """Return predictions of the shipped aggregator, with and without a pool, and of the others."""
+    """Return predictions of the chosen aggregator, with and without a pool, and of the others."""
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
@@ -338,7 +342,7 @@ def _on_same_rows(
         pairs = [pair_up(values, human, groups=groups) for _, values in predicted]
         # a single feature is the same in every fold, so its figures are over all rows
         measured = [
-            _over_folds([] if name == SINGLE else folds, values, human, test.groups)
+            _average_folds([] if name == SINGLE else folds, values, human, test.groups)
             for folds, values in predicted
         ]
         n, count = len(pairs[0].scores), number_of_groups(pairs[0])
@@ -348,20 +352,21 @@ def _on_same_rows(
         drawn = [resample(one, "dataset", resamples=resamples_for(n), seed=seed) for one in pairs]
         draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
         means = {c: mean_if_all([one[c] for one in measured]) for c in COEFFICIENTS}
-        # what is not learned does not vary with the rows that it is learned from
-        more = {} if is_fixed or name == SINGLE else widened
+        # a single feature is not learned, so it does not vary with the training rows
+        widening = {} if is_fixed or name == SINGLE else widened
         rows[name] = {
             **means,
             "ci": {
                 c: list(
-                    coefficient_interval(means[c], draws[name][c], count, *more.get(c, ())).ends
+                    coefficient_interval(means[c], draws[name][c], count, *widening.get(c, ())).ends
                 )
                 or None
                 for c in COEFFICIENTS
             },
             **notes.get(name, {}),
         }
-        rated = {
+        # equal for all names, as all are measured on the same rows
+        counts = {
             "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
             "note": note_mostly_equal(pairs[0]),
         }  # fmt: skip
@@ -380,7 +385,7 @@ def _on_same_rows(
         if name != EVALUATOR
     }
     failed = {name: note for name, note in notes.items() if name not in rows and "failed" in note}
-    return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
+    return {**counts, "agreement": {**rows, **failed}, "evaluator_minus": differences}
 
 
 def _inflation(repeats: Sequence[Sequence[Fold]]) -> float:
@@ -394,13 +399,13 @@ def _inflation(repeats: Sequence[Sequence[Fold]]) -> float:
     return math.sqrt(1 / len(repeats) + shared)
 
 
-def _over_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, groups: Codes) -> Json:
+def _average_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, groups: Codes) -> Json:
     """Return the mean over the folds of each coefficient, weighted by their rows.
 
-    What a fold was learned from is low where its own ratings are high, so that a coefficient over
-    all folds is too low: by .1 to .2 with 20 to 50 ratings of features that say little. Folds of
-    fewer than three rated sources show too little of how sources differ; then, and without folds,
-    it is over all rows.
+    If the ratings in a fold are high, those outside of it, from which its aggregator has learned,
+    are low. So one coefficient over all folds would be too low: by .1 to .2 with 20 to 50 ratings
+    and features that say little. It is used all the same without folds, or if they have fewer than
+    three rated sources on average, too few to show how sources differ.
     """
     inside = [fold.inside for fold in folds]
     sources = np.unique(groups[~np.isnan(predicted) & ~np.isnan(human)])
@@ -418,6 +423,7 @@ def _over_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, groups:
 
 
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
+    """Return a difference as JSON values; `is_fixed` as in `Unseen`."""
     # cross-fitted agreement is too low, so it cannot show that the evaluator is worse
     p = found.p if is_fixed or (found.difference.value or 0.0) >= 0 else None
     significant = None if p is None else p < 0.05
@@ -465,6 +471,7 @@ def ranking(unseen: Unseen) -> Json:
 
 
 def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> Json:
+    """Return the share of items whose rank within their source is the same by both, with counts."""
     equal = items = groups = 0
     for code in np.unique(test.groups):
         rows = (test.groups == code) & ~np.isnan(scores) & ~np.isnan(human)
@@ -493,15 +500,15 @@ def experts(unseen: Unseen) -> Json:
         }
         by_aspect[aspect] = {
             "pairs": pairs,
-            "mean_of_pairs": _means_over_known(list(pairs.values())),
-            "one_with_the_others": _means_over_known(
+            "mean_of_pairs": _known_means(list(pairs.values())),
+            "one_with_the_others": _known_means(
                 [
                     agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
             "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
-            "evaluator_with_one": _means_over_known(
+            "evaluator_with_one": _known_means(
                 [agreement_between(predicted[:, at], one) for one in ratings.T]
             ),
         }
@@ -519,12 +526,13 @@ def agreement_between(a: Floats, b: Floats) -> Json:
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
 
-def _means_over_known(rows: list[Json]) -> Json:
-    return {name: figures["mean"] for name, figures in _over_known(rows).items()}
+def _known_means(rows: list[Json]) -> Json:
+    """Return the mean of each coefficient over the rows that have it."""
+    return {name: figures["mean"] for name, figures in _mean_and_sd(rows).items()}
 
 
-def _over_known(rows: Sequence[Json]) -> dict[str, Json]:
-    """Return mean and standard deviation of each coefficient over the rows that define it."""
+def _mean_and_sd(rows: Sequence[Json]) -> dict[str, Json]:
+    """Return mean and standard deviation of each coefficient over the rows that have it."""
     found: dict[str, Json] = {}
     for coefficient in ("pearson", "spearman"):
         values = [row[coefficient] for row in rows if row.get(coefficient) is not None]
@@ -545,7 +553,7 @@ def over_data(
         {
             "fraction": fraction,
             **{
-                one: _over_seeds(one, train, test, fitter, fraction, repeats)
+                one: _learn_from_parts(one, train, test, fitter, fraction, repeats)
                 for one in dict.fromkeys((name, "avg"))
             },
         }
@@ -553,7 +561,7 @@ def over_data(
     ]
 
 
-def _over_seeds(
+def _learn_from_parts(
     name: str,
     train: FeatureTable,
     test: FeatureTable,
@@ -575,7 +583,7 @@ def _over_seeds(
         except DataError as error:
             problem = str(error)
     curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
-    for coefficient, figures in _over_known(curves).items():
+    for coefficient, figures in _mean_and_sd(curves).items():
         curve[coefficient] = None if figures["mean"] is None else figures
     return curve | ({"failed": problem} if problem else {})
 
@@ -590,7 +598,7 @@ def over_criteria(
     """
     try:
         curves = [
-            _over_one_sample(name, learned, rest, fitter)
+            _criteria_curve(name, learned, rest, fitter)
             for learned, rest in _samples(train, test, fitter, repeats)
         ]
     except DataError as error:
@@ -615,7 +623,7 @@ def _samples(
         yield whole.rows(learned), whole.rows(~learned)
 
 
-def _over_one_sample(
+def _criteria_curve(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> list[Json]:
     ranking = importance_over_folds(name, train, fitter, repeats=3).ranking()
@@ -632,7 +640,7 @@ def _over_one_sample(
 
 def _average_points(points: Sequence[Json]) -> Json:
     """Return one point of the mean curve: means and standard deviations over the samples."""
-    figures = _over_known(points)
+    figures = _mean_and_sd(points)
     return {
         "count": points[0]["count"],
         "last": points[0]["last"],
@@ -703,6 +711,7 @@ def _agreement_of(
 
 
 def _aspects_alone(test: FeatureTable) -> Json | None:
+    """Return agreement of the features named like the aspects; `None` if an aspect has none."""
     columns = {slug(name): at for at, name in enumerate(test.names) if "/" not in name}
     if not all(slug(aspect) in columns for aspect in test.aspects):
         return None

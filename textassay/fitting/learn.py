@@ -1,7 +1,8 @@
-"""Rated rows as columns, and learning from them: splits, aggregators, choices, cross-fitting.
+"""Reads rated rows as columns, and learns from them: splits, aggregators, choices, cross-fitting.
 
-Texts are not kept. A scale is the given one, or whole numbers around the ratings. Two scales in one
-column are detected if the ratings of whole sources lie on either side of 1.
+A table (`FeatureTable`) has features and ratings, and no texts. The scale of an aspect is the given
+one, or goes from the whole number below its ratings to the one above. If all ratings of some
+sources lie between 0 and 1, and those of others above, they are on two scales and are refused.
 
 Every rated row is learned from, and measured by an aggregator learned without its source. The saved
 evaluator learns from all rows. For the report the sources are divided into folds, and each fold's
@@ -137,7 +138,7 @@ class FeatureTable:
     def of_common_labels(self) -> FeatureTable:
         """Return the table without labels that fewer than 10 texts have.
 
-        Of others, folds of the rows would often have all texts or none, and nothing to learn.
+        One fold would often contain all texts of a rarer label, and nothing could be learned of it.
         """
         rare = {
             name
@@ -205,6 +206,8 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
 
 
 class _FeatureRow(NamedTuple):
+    """An example of the data, with the wanted features."""
+
     id: str
     features: Floats
     human: list[float | None]
@@ -326,7 +329,7 @@ def read_table(
     sets = [share_names(name, own) for name, own in labels.items() if own]
     columns_of_labels = frozenset(chain(*sets))
     names_of = [one for name in rated for one in share_names(name, labels[name]) or (name,)]
-    # a label that all gave, or none did, is nothing to learn
+    # a label that every text has, or none, cannot be learned
     kept = [one not in columns_of_labels or len(np.unique(column[~np.isnan(column)])) > 1
             for one, column in zip(names_of, human.T, strict=True)]  # fmt: skip
     if not any(kept):
@@ -364,7 +367,7 @@ def read_table(
 
 
 def _ratings(example: Example, aspect: str, labels: Sequence[str]) -> list[float | None]:
-    """Return the rating, or of labels without an order the share of the raters who gave each."""
+    """Return the rating; for labels without an order, the share of raters who gave each label."""
     mean = example.human.get(aspect)
     if not labels:
         return [mean]
@@ -375,7 +378,10 @@ def _ratings(example: Example, aspect: str, labels: Sequence[str]) -> list[float
 def _single_ratings(
     given: tuple[float | None, ...], aspect: str, labels: Sequence[str]
 ) -> Iterator[tuple[str, tuple[float | None, ...]]]:
-    """Yield single ratings by aspect, of labels without an order 0 or 1 for each."""
+    """Yield the name of a column, and the ratings of single raters in it.
+
+    Labels without an order have a column each, of 1 for raters who gave it and 0 for others.
+    """
     if not labels:
         yield aspect, given
     for at, name in enumerate(share_names(aspect, labels)):
@@ -385,7 +391,8 @@ def _single_ratings(
 def refuse_leaks(table: FeatureTable) -> None:
     """Refuse features that contain the ratings."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
-    # a judge may well give a rare label where raters do; all labels are as good as theirs in a leak
+    # a judge may give one rare label exactly where raters do; it has seen their ratings only if all
+    # labels of the aspect agree so well
     leaking = {aspect for _, aspect in leaks}
     harmless = {name for own in table.label_sets if not leaking.issuperset(own) for name in own}
     leaks = [one for one in leaks if one[1] not in harmless]
@@ -435,6 +442,7 @@ def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]])
 
 
 def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
+    """Refuse an aspect that some sources rate within 0 to 1, and others at 1 and above."""
     below, above = 0, 0
     for code in np.unique(table.groups):
         own = ratings[table.groups == code]
@@ -462,6 +470,7 @@ FitObserver = Callable[[str], None]
 EVALUATOR, SINGLE = "evaluator", "best single"
 """The report's names for the evaluator, and for the single feature closest to people."""
 BLEND = "auto"
+"""The aggregator that blends others, its members."""
 
 
 def split(table: FeatureTable, request: FitRequest) -> Split:
@@ -734,20 +743,20 @@ def cross_fit(
 ) -> tuple[ChosenAggregator, Unseen]:
     """Fit the saved aggregator on all rows, and one per fold without its rows for measuring.
 
-    Folds are drawn `repeats` times, by default `number_of_repeats`. Every choice is made again
-    without the fold. The fitter's threads learn several folds at once; the result does not depend
-    on them.
+    Folds are drawn `repeats` times, by default `number_of_repeats`. For each fold, aggregators are
+    chosen and weighed again without its rows. The fitter's threads learn several folds at once; the
+    result does not depend on them.
     """
     names, alone = tuple(dict.fromkeys(aggregators)), replace(fitter, threads=1)
     times = number_of_repeats(aggregators, table) if repeats is None else repeats
-    deals = [
+    folds_of_repeats = [
         [_LeftOutRows(inside, table.rows(~inside), table.rows(inside)) for inside in masks]
         for masks in (
             fold_masks(table.groups, FOLDS, seed=fitter.seed + repeat) for repeat in range(times)
         )
     ]
-    shipped = _LeftOutRows(np.zeros(len(table.ids), bool), table, table)
-    parts = [shipped, *chain.from_iterable(deals)]
+    saved = _LeftOutRows(np.zeros(len(table.ids), bool), table, table)
+    parts = [saved, *chain.from_iterable(folds_of_repeats)]
     with ThreadPoolExecutor(fitter.threads) as pool:
         futures = [pool.submit(part.learn, names, alone) for part in parts]
         try:
@@ -759,7 +768,7 @@ def cross_fit(
             raise
         for future in futures:
             future.result()
-    return _choose_by_left_out(names, table, shipped, deals)
+    return _choose_by_left_out(names, table, saved, folds_of_repeats)
 
 
 @dataclass(frozen=True)
@@ -801,14 +810,15 @@ class _Predictions:
         repeat = self._repeat[self._fold == number][0]
         return np.asarray((self._repeat == repeat) & (self._fold != number), bool)
 
-    def weigh(self, shipped: Aggregator) -> Aggregator:
-        """Weigh the members of all blends; the saved blend by all predictions."""
+    def weigh(self, saved: Aggregator) -> Aggregator:
+        """Weigh the members of each fold's blend, and return the saved blend with weights."""
         found = [
             one.fitted[BLEND].by_member(one.rows.features, systems=one.rows.systems)
             for one in self.parts
         ]
         held_out, known = [], []
-        for at, names in enumerate(shipped.members_):
+        for at, names in enumerate(saved.members_):
+            # members that could be learned from all rows, and also without each fold
             common = [name for name in names if all(name in fold[at] for fold in found)]
             predicted = {
                 name: np.concatenate([fold[at][name] for fold in found]) for name in common
@@ -830,7 +840,7 @@ class _Predictions:
                 one.fitted[BLEND] = one.fitted[BLEND].weigh_members(
                     [rows.rows(others[there]) for rows, there in zip(held_out, known, strict=True)]
                 )
-        return shipped.weigh_members(held_out)
+        return saved.weigh_members(held_out)
 
     def errors(self, names: Sequence[str], rows: Mask) -> dict[str, float]:
         """Return the error of each aggregator on some of the predictions."""
@@ -844,22 +854,25 @@ class _Predictions:
 def _choose_by_left_out(
     names: Sequence[str],
     table: FeatureTable,
-    shipped: _LeftOutRows,
+    saved: _LeftOutRows,
     repeats: Sequence[Sequence[_LeftOutRows]],
 ) -> tuple[ChosenAggregator, Unseen]:
-    """Choose and weigh by errors on left-out rows, each fold by the errors of the others."""
-    if not shipped.fitted:
-        raise DataError(_reasons(shipped.failed))
+    """Choose an aggregator, and weigh the members of blends, by their errors on left-out rows.
+
+    For the saved evaluator all errors count, for a fold those of the other folds of its repeat.
+    """
+    if not saved.fitted:
+        raise DataError(_reasons(saved.failed))
     kept = [[one for one in repeat if one.fitted] for repeat in repeats]
     for before, after in zip(repeats, kept, strict=True):
         if not after:
             why = _reasons(before[0].failed)
-            raise DataError(f"nothing can be learned without a part of the groups: {why}")
-    predictions, failed = _Predictions(kept), dict(shipped.failed)
-    # one that fits all rows but not those without a fold has no error to be compared by
+            raise DataError(f"nothing can be learned without the sources of one fold: {why}")
+    predictions, failed = _Predictions(kept), dict(saved.failed)
+    # an aggregator that cannot be fitted without some fold has no error to be compared by
     for one in predictions.parts:
         failed |= one.failed
-    fitted = {name: one for name, one in shipped.fitted.items() if name not in failed}
+    fitted = {name: one for name, one in saved.fitted.items() if name not in failed}
     if not fitted:
         raise DataError(_reasons(failed))
     if BLEND in fitted:

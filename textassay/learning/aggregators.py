@@ -2,7 +2,8 @@
 
 Scores are features: of criteria, judges and tools.
 
-Works on arrays and names. All families have one protocol, as in scikit-learn.
+Works on arrays and names. All aggregators, from averages to networks, have the methods of this one
+class, as in scikit-learn: `fit`, then `predict`.
 
 Features are kept within bounds that come from the training rows (`Standardizer`), and the means of
 a row's system and source take part if that helps (`pooling`).
@@ -70,10 +71,10 @@ class Aggregator:
             training. Predictions stay within.
         seed: Seed of everything random; equal data, seed and versions give equal predictions.
         threads: Threads that training may use; the result does not depend on it.
-        new_systems: Whether rows of systems without ratings are to be judged: then systems are left
-            out as well as groups to see whether means help.
-        weigh: Whether `auto` weighs its members by folds of the rated rows; without, all have equal
-            weights until `weigh_members`.
+        new_systems: Whether rows of systems without ratings are to be judged. Then means of systems
+            must help not only where sources are left out of training, but also where systems are.
+        weigh: Whether `auto` weighs its members by folds of the rated rows; if not, `fit` gives all
+            the same weight, and `weigh_members` returns one with weights.
     """
 
     features_: tuple[str, ...]
@@ -268,9 +269,7 @@ class Aggregator:
         return made
 
     def clip_bounds(self, features: Numbers) -> Floats:
-        """Return the bound to which each feature was clipped, shape (n, features).
-
-        NaN for features within their bounds.
+        """Return the bounds that replace features beyond them, shape (n, features); NaN elsewhere.
 
         Raises:
             ConfigurationError: Not fitted yet.
@@ -350,7 +349,7 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        sources = {"sources": {"ratios": self._sources.ratios.tolist()}}
+        of_sources = {"sources": {"ratios": self._sources.ratios.tolist()}}
         content = {
             "format": FORMAT,
             "name": self.name,
@@ -362,7 +361,7 @@ class Aggregator:
             **self._standardizer.to_dict(),
             "new_systems": self.new_systems,
             "systems": self._systems.to_dict() if len(self._systems.ratios) else None,
-            **(sources if self.pools_sources else {}),
+            **(of_sources if self.pools_sources else {}),
             "leaks": [list(pair) for pair in self.leaks_],
             "aspects": [
                 {"name": name, **aspect.to_dict()}
@@ -373,7 +372,7 @@ class Aggregator:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Aggregator:
-        """Build from `to_dict`.
+        """Return the aggregator that `to_dict` was called on.
 
         Raises:
             DataError: Of a newer format, changed since it was written, or with parts that do not
@@ -400,6 +399,7 @@ class Aggregator:
 
     @classmethod
     def _restore(cls, content: Mapping[str, Any]) -> Aggregator:
+        """Return the aggregator of a content whose format and digest are right."""
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
         }
@@ -414,12 +414,13 @@ class Aggregator:
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
         width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
-        own = made._standardizer
-        if {one.shape for one in (own.means, own.inverse_sds, own.low, own.high)} != {(width,)}:
+        learned = made._standardizer
+        arrays = (learned.means, learned.inverse_sds, learned.low, learned.high)
+        if {array.shape for array in arrays} != {(width,)}:
             raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
-        known, about = content.get("systems"), content.get("sources") or {"ratios": ()}
-        made._systems = PooledMeans.from_dict(known) if known else PooledMeans()
-        made._sources = PooledMeans.of_ratios(np.array(about["ratios"], float))
+        systems, sources = content.get("systems"), content.get("sources") or {"ratios": ()}
+        made._systems = PooledMeans.from_dict(systems) if systems else PooledMeans()
+        made._sources = PooledMeans.of_ratios(np.array(sources["ratios"], float))
         made._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
         return made
 
