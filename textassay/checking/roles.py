@@ -1,13 +1,14 @@
 """Finds the columns of the judge, of people, of the source that texts share, and of the system.
 
 Names decide (`column_names`): words that people use for judges (judge, llm, gpt-4o, score) and for
-people (human, expert, gold, user_1, rating), in several languages. The strongest words of a side
-decide, and a column without such words fills a missing side. Ambiguous names are never guessed: the
-error says which command to type.
+people (human, expert, gold, user_1, rating), in several languages. A side is the columns whose
+names have the strongest of its words. If one side has none, it gets the columns whose names say
+nothing. Ambiguous names are never guessed: the error says which command to type.
 """
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +34,11 @@ class Roles:
     """Which columns are whose."""
 
     pairs: list[ColumnPair]
+    """A column of the judge and one of people, which rate the same aspect."""
     group: str | None
+    """The column that names the source of each text; `None` without one."""
     system: str | None
+    """The column that names the system of each text; `None` without one."""
     unused: list[str] = field(default_factory=list)
     """Unused columns that could contain ratings."""
 
@@ -69,17 +73,20 @@ def find_roles(
     system = _find_system(columns, group)
     taken = {*given["judge"], *given["human"], group, system}
     candidates = [name for name in _rating_columns(columns) if name not in taken]
-    sides = _SideSearch(columns, candidates, given).run()
-    if not sides.found["judge"] or not sides.found["human"]:
-        raise _unknown_sides(table, sides)
+    search = _SideSearch(columns, candidates, given).run()
+    if not search.found["judge"] or not search.found["human"]:
+        raise _unknown_sides(table, search)
     pairs = pair_columns(
-        table.name, sides.found["judge"], sides.found["human"], named=bool(given["judge"])
+        table.name, search.found["judge"], search.found["human"], named=bool(given["judge"])
     )
-    return Roles(pairs, group, system, sides.left)
+    return Roles(pairs, group, system, search.left)
 
 
 def _find_given(name: str, table: RawTable, what: str) -> str:
-    """Return the column that the user means: in any case, or without its field."""
+    """Return the column of this name, whose case and field (`human.`, `metrics.`) may be left out.
+
+    `what` names its role in errors.
+    """
     if name in table.columns:
         return name
     plain = name.casefold()
@@ -97,11 +104,13 @@ def _find_given(name: str, table: RawTable, what: str) -> str:
 
 
 def _find_group(table: RawTable) -> str | None:
+    """Return the first column that is named like sources and has one of them several times."""
     named = columns_named("group", table.columns)
     return next((name for name in named if repeats(table.columns[name])), None)
 
 
 def _find_system(columns: Mapping[str, CellReader], group: str | None) -> str | None:
+    """Return the first column that is named like systems and contains names of some."""
     named = [name for name in columns_named("system", columns) if name != group]
     return next((name for name in named if _names_systems(name, columns)), None)
 
@@ -113,7 +122,7 @@ def _names_systems(name: str, columns: Mapping[str, CellReader]) -> bool:
     # a column of yes and no, or of grades, may be called `bot`
     if not are_names(cells) or not 2 <= len(known) <= max(2, len(cells.filled) // 2):
         return False
-    # other columns may name the best system
+    # other columns with these names may say which system is the best one
     sharing = [one for one in columns if one != name and known & set(columns[one].filled)]
     return not sharing or any(side_of(one).side == "judge" for one in sharing)
 
@@ -133,7 +142,7 @@ def _rating_columns(columns: Mapping[str, CellReader]) -> list[str]:
 
 
 def _are_ids(cells: CellReader) -> bool:
-    """Return whether numbers rise by one."""
+    """Return whether each number is one more than the last, and there are at least four."""
     values = [float(value) for value in cells.filled]
     return len(values) > 3 and all(b - a == 1 for a, b in pairwise(values))
 
@@ -192,7 +201,10 @@ class _SideSearch:
         self.found[side] = kept or self._strongest(side, (one for one in fits if one not in others))
 
     def _complete(self, side: Side, other: Side) -> None:
-        """Fill the other side, if it is empty, with columns whose names say nothing."""
+        """Fill the `other` side, if it is empty, with columns whose names say nothing.
+
+        `side` is the known one; if only weak words show it, it is unknown as well.
+        """
         found = self.found[side]
         if not found or self.found[other]:
             return
@@ -204,7 +216,10 @@ class _SideSearch:
             self.left = [name for name in self.left if name not in alike]
 
     def _alike(self, known: list[str]) -> list[str]:
-        """Return the columns that may be the other side: several only if they are of one form."""
+        """Return the columns that may be the side other than the known columns'.
+
+        There are several only if their values have a form of the known ones'.
+        """
         if len(self.left) <= 1:
             return self.left
         forms = {_form(self.columns[name]) for name in known}
@@ -226,17 +241,17 @@ def _are_comparable(a: CellReader, b: CellReader) -> bool:
 
 
 def _form(cells: CellReader) -> tuple[str, float]:
-    """Return the form of the values: words, or numbers up to about a maximum."""
+    """Return the form of the values: words, or numbers and the top of the usual scale they fit."""
     if cells.kind == "words":
         return "words", 0
-    most = max(abs(float(value)) for value in cells.filled)
-    return "number", next((top for top in (1, 5, 7, 10, 100) if most <= top), 1e9)
+    largest = max(abs(float(value)) for value in cells.filled)
+    return "number", next((top for top in (1, 5, 7, 10, 100) if largest <= top), math.inf)
 
 
-def _unknown_sides(table: RawTable, sides: _SideSearch) -> ConfigurationError:
+def _unknown_sides(table: RawTable, search: _SideSearch) -> ConfigurationError:
     """Return the error on unknown sides, with the command that names them."""
-    judges, people, left = sides.found["judge"], sides.found["human"], sides.left
-    # names such as `model_a` and `model_b` are ambiguous: one of them may be people's
+    judges, people, left = search.found["judge"], search.found["human"], search.left
+    # names such as `model_a` and `model_b` are not sure (3): one of them may be people's
     is_sure = any(side_of(one).strength == 3 for one in judges)
     if not left and not people and len(judges) > 1 and not is_sure:
         judges, left = [], judges
@@ -256,6 +271,7 @@ def _unknown_sides(table: RawTable, sides: _SideSearch) -> ConfigurationError:
 
 
 def _missing_side(table: RawTable, what: str) -> ConfigurationError:
+    """Return the error on a table without any column that may be a side."""
     found = ", ".join(map(repr, list(table.columns)[:12]))
     if len(table.columns) == 1:
         return ConfigurationError(

@@ -192,15 +192,16 @@ class _Assessment:
     """The figures of one pair; rows without a score or a rating are left out."""
 
     def __init__(self, pair: JudgedPair, seed: int) -> None:
-        self.all, self.seed = pair, seed
+        self.unfiltered, self.seed = pair, seed
         self.pair = own = pair.only(pair.both)
         self.x, self.y, self.groups = own.scores, own.ratings, own.groups
         self.sources = int(own.groups.max(initial=-1)) + 1
         self.unit = "sources" if pair.has_groups else "texts"
-        # a cut makes numbers pass or fail; more than two labels have no cut
-        self.two = len(own.labels) == 2 or not own.labels
-        self.judged = self._passes(self.x, own.judge_cut) if self.two else self.x
-        self.human = self._passes(self.y, own.cut) if self.two else self.y
+        # numbers pass or fail by a cut, and so do two labels; more labels have none
+        self.has_cut = len(own.labels) == 2 or not own.labels
+        # 1 for pass and 0 for fail; the labels themselves if there are more than two
+        self.judged = self._passes(self.x, own.judge_cut) if self.has_cut else self.x
+        self.human = self._passes(self.y, own.cut) if self.has_cut else self.y
         self.labels = self._agree(self.judged)
         self.follow = self._follow()
         self.within = self._within()
@@ -208,7 +209,7 @@ class _Assessment:
 
     def row(self) -> VerdictRow:
         return VerdictRow(
-            pair=self.all,
+            pair=self.unfiltered,
             n=len(self.x),
             groups=self.sources,
             agreement=dict(self._agreement()),
@@ -234,18 +235,19 @@ class _Assessment:
     def _follow(self) -> Estimate:
         """Return the correlation of the judge's scores with people's."""
         # labels without an error have an interval only as labels: their jackknife has no width
-        if self.two and not self.pair.judge_labels:
+        if self.has_cut and not self.pair.judge_labels:
             return correlation(self.x, self.y, self.groups)
         return self._measure(self.labels, "mcc")
 
     def _within(self) -> Estimate:
         """Return the correlation within sources, if sources have several texts."""
-        if self.two and len(self.x) >= 2 * self.sources:
+        if self.has_cut and len(self.x) >= 2 * self.sources:
             return within_sources(self.x, self.y, self.groups)
         return self.follow
 
     def _order(self) -> SystemOrder:
-        if not self.two or not self.all.has_groups:
+        """Return how the judge orders systems; empty without sources, which pair them."""
+        if not self.has_cut or not self.unfiltered.has_groups:
             return SystemOrder()
         return system_order(
             self.pair.on_scale, self.y, self.groups, self.pair.systems, seed=self.seed
@@ -256,7 +258,7 @@ class _Assessment:
         return found.measures[name].estimate if name in found.measures else Estimate(None)
 
     def _agreement(self) -> Iterator[tuple[str, Estimate]]:
-        if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
+        if self.has_cut and (self.pair.kind == "number" or not self.pair.judge_labels):
             yield "pearson", self.follow
             yield "spearman", correlation(
                 average_ranks(self.x), average_ranks(self.y), self.groups
@@ -265,7 +267,7 @@ class _Assessment:
             yield "error", self._error(self.pair.on_scale)
         if self.pair.kind == "label":
             names = ["accuracy", "kappa", "balanced_accuracy", "mcc"]
-            for name in [*names, *(["tpr", "tnr"] if self.two else [])]:
+            for name in [*names, *(["tpr", "tnr"] if self.has_cut else [])]:
                 yield name, self._measure(self.labels, name)
 
     def _error(self, values: Floats) -> Estimate:
@@ -286,7 +288,7 @@ class _Assessment:
     def _detectable(self) -> float | None:
         if self.order.detectable is not None:
             return self.order.detectable
-        if not self.two:
+        if not self.has_cut:
             return None
         found = detectable_mean(self.y, self.groups)
         # the difference of two means over these sources
@@ -295,15 +297,15 @@ class _Assessment:
     # verdicts
 
     def _uses(self) -> dict[Use, UseVerdict]:
-        if (verdict := self._of_all()) is not None:
+        if (verdict := self._verdict_on_all_uses()) is not None:
             return dict.fromkeys(USES, verdict)
         found: dict[Use, UseVerdict] = {
             "compare": self._compare(), "means": self._means(), "gate": self._gate(),
             "texts": self._texts(),
         }  # fmt: skip
         if self.sources < LIMITS.enough:
-            found = {use: self._of_few(use, one) for use, one in found.items()}
-        share = self.all.unscored / (self.all.unscored + len(self.x))
+            found = {use: self._with_few_sources(use, one) for use, one in found.items()}
+        share = self.unfiltered.unscored / (self.unfiltered.unscored + len(self.x))
         if share > LIMITS.unscored:
             for use in USES[1:]:
                 if found[use].answer in ("yes", "corrected"):
@@ -314,7 +316,7 @@ class _Assessment:
                     )
         return found
 
-    def _of_few(self, use: Use, verdict: UseVerdict) -> UseVerdict:
+    def _with_few_sources(self, use: Use, verdict: UseVerdict) -> UseVerdict:
         """Return the verdict for few sources, which cannot show that no correction is needed."""
         uncorrected = use in ("gate", "texts")
         if verdict.answer != "yes" and not (uncorrected and verdict.answer == "corrected"):
@@ -327,7 +329,7 @@ class _Assessment:
             return UseVerdict("unknown", why)
         return self._correction(self.within if use == "compare" else self.follow, why)
 
-    def _of_all(self) -> UseVerdict | None:
+    def _verdict_on_all_uses(self) -> UseVerdict | None:
         """Return the verdict on all uses, if one reason decides them."""
         if self.sources < LIMITS.sources:
             few = f"{self.sources} {self.unit} with a score and a rating"
@@ -355,10 +357,16 @@ class _Assessment:
         return f"{value:g}"
 
     def _correlation(self, figure: Estimate) -> str:
-        return f"{'r' if self.two else 'MCC'} {interval(figure)}"
+        """Return a correlation with its name and interval, for a sentence."""
+        return f"{'r' if self.has_cut else 'MCC'} {interval(figure)}"
 
-    def _correction(self, figure: Estimate, does_not: str) -> UseVerdict:
-        """Return whether ratings can correct the judge, given its correlation with people."""
+    def _correction(self, figure: Estimate, reason: str) -> UseVerdict:
+        """Return the verdict on a judge that needs a correction by ratings.
+
+        Args:
+            figure: Its correlation with people, which shows whether a correction helps.
+            reason: A sentence on why it needs one.
+        """
         if figure.is_above(LIMITS.helps):
             low, worth, high = (
                 # beyond .99 the ratio is meaningless
@@ -367,7 +375,7 @@ class _Assessment:
             )
             return UseVerdict(
                 "corrected",
-                f"{does_not} Corrected by ratings it helps: {self._correlation(figure)}, so one"
+                f"{reason} Corrected by ratings it helps: {self._correlation(figure)}, so one"
                 f" rating does the work of up to {worth} [{low}, {high}].",
             )
         falls_short = figure.value is None or figure.value < LIMITS.helps
@@ -378,7 +386,7 @@ class _Assessment:
             else f"Whether a correction helps is open: {self._correlation(figure)}, needed is"
             f" {LIMITS.helps:.2f}; rate more {self.unit}."
         )
-        return UseVerdict("no" if falls_short else "unknown", f"{does_not} {ending}")
+        return UseVerdict("no" if falls_short else "unknown", f"{reason} {ending}")
 
     def _compare(self) -> UseVerdict:
         figure, order = self.within, self.order
@@ -456,22 +464,23 @@ class _Assessment:
         return Estimate(slope, slope - half, slope + half)
 
     def _means(self) -> UseVerdict:
-        if not self.two:
+        if not self.has_cut:
             return self._shares()
         if self.pair.kind == "label":
             (low, high), values = (0.0, 1.0), self.judged
         else:
             (low, high), values = self.pair.scale, self.pair.on_scale
-        off = mean_over(values - self.y, self.groups)
+        bias = mean_over(values - self.y, self.groups)
         tolerance = LIMITS.tolerance * (high - low)
-        what = self._off(off, values)
+        what = self._bias_in_words(bias, values)
         if self.pair.kind == "number" and not self.pair.same_scale:
             return self._correction(self.follow, f"Judge and people use different scales. {what}")
-        if _within(off, -tolerance, tolerance) and self.follow.is_above(LIMITS.follows):
+        if _within(bias, -tolerance, tolerance) and self.follow.is_above(LIMITS.follows):
             return self._trust(what)
         return self._correction(self.follow, what)
 
-    def _off(self, off: Estimate, values: Floats) -> str:
+    def _bias_in_words(self, bias: Estimate, values: Floats) -> str:
+        """Describe the difference of both means, from the judge's values on people's scale."""
         judge, people = float(values.mean()), float(self.y.mean())
         as_share = self.pair.kind == "label"
         seen = self._would_show(values - self.y, as_share=as_share)
@@ -479,11 +488,11 @@ class _Assessment:
             name = self.pair.labels[1]
             return (
                 f'It says "{name}" of {percent(judge)} of the texts, people of {percent(people)}:'
-                f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen}."
+                f" {100 * (bias.value or 0):+.1f} points [{ends(bias, 1, 100)}]{seen}."
             )
         return (
-            f"Its mean is {judge:.2f}, people's {people:.2f}: {off.value or 0:+.2f}"
-            f" [{ends(off, 2)}]{seen}."
+            f"Its mean is {judge:.2f}, people's {people:.2f}: {bias.value or 0:+.2f}"
+            f" [{ends(bias, 2)}]{seen}."
         )
 
     def _would_show(self, values: Floats, *, as_share: bool) -> str:
@@ -515,7 +524,7 @@ class _Assessment:
         return self._correction(self.follow, what)
 
     def _gate(self) -> UseVerdict:
-        if not self.two:
+        if not self.has_cut:
             return UseVerdict(
                 "unknown",
                 f"A gate needs two labels, pass and fail; people gave {len(self.pair.labels)}.",
@@ -550,6 +559,7 @@ class _Assessment:
         return f'said "{self.pair.labels[1]}" of'
 
     def _gate_of(self, judged: Floats, found: LabelAgreement, before: str) -> UseVerdict:
+        """Return the verdict on a gate that passes what is 1 in `judged`; `before` begins it."""
         human = self.human
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
@@ -581,6 +591,7 @@ class _Assessment:
         return UseVerdict("no", f"{what} {needed}")
 
     def _word(self, best: float) -> str:
+        """Return the name of a label, or of passing or failing, in quotation marks."""
         if self.pair.kind == "label":
             return f'"{self.pair.labels[int(best)]}"'
         return '"pass"' if best else '"fail"'
@@ -603,7 +614,7 @@ class _Assessment:
     def _texts(self) -> UseVerdict:
         if (verdict := self._beside_raters()) is not None:
             return verdict
-        if not self.two or self.pair.kind == "label":
+        if not self.has_cut or self.pair.kind == "label":
             return self._single_labels()
         return self._single_numbers()
 
@@ -649,7 +660,15 @@ class _Assessment:
     def _single(
         self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
     ) -> UseVerdict:
-        """Return the verdict on single texts, from agreement and the remaining error."""
+        """Return the verdict on single texts.
+
+        Args:
+            what: The figures, in words.
+            needed: What they have to be, in words.
+            good: Agreement, or the negative error.
+            limit: Least value of `good`.
+            left: The judge's error less the allowed share of the constant's; at most 0 is needed.
+        """
         beaten = subtract(left)
         if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", what)
