@@ -43,9 +43,9 @@ async def listen(app: web.Application, host: str, port: int) -> AsyncIterator[in
 
 
 def answers_to(header: str, listening: str) -> bool:
-    """Return whether a Host header names a server that listens at this address."""
+    """Return whether a server that listens at this address should answer to a Host header."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
-    # only addresses of version 6 have brackets, and colons
+    # an IPv6 address is in brackets, and has colons
     name = (name[1:-1] if ":" in name and name[0] == "[" else name).lower()
     if name in ("localhost", listening.lower()):
         return True
@@ -82,7 +82,7 @@ def link(listening: str, port: int) -> str:
 def origin(url: str) -> str | None:
     """Return a web address in the form of `Origin` headers; `None` for any other text.
 
-    Lower case, in punycode, and without the scheme's own port.
+    Such a form is in lower case and punycode, and omits the default port of the scheme.
     """
     try:
         parts = urlsplit(url)
@@ -90,13 +90,13 @@ def origin(url: str) -> str | None:
         host = f"[{ipaddress.IPv6Address(name)}]" if ":" in name else name.encode("idna").decode()
     except ValueError:
         return None
-    rest = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    has_more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
     # a.example   [2001:db8::1]
     is_host = re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]", host)
-    own_ports = {"http": 80, "https": 443}
-    if parts.scheme not in own_ports or rest or port == 0 or not is_host:
+    default_ports = {"http": 80, "https": 443}
+    if parts.scheme not in default_ports or has_more or port == 0 or not is_host:
         return None
-    shown = "" if port in (None, own_ports[parts.scheme]) else f":{port}"
+    shown = "" if port in (None, default_ports[parts.scheme]) else f":{port}"
     return f"{parts.scheme}://{host}{shown}"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def progress_line(now: Progress) -> str:
-    """Return the state of a run with all its counters."""
+    """Return the state of a run as one line of JSON, with all its counters."""
     return to_entry(
         "progress",
         done=now.done,
@@ -41,6 +41,7 @@ Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
 """Styles of `--progress`; `--log json` is the other one."""
 PLAIN_SECONDS = 10.0
+"""Seconds between lines where each redraw would be a line: in a pipe or a file."""
 
 
 @asynccontextmanager
@@ -64,7 +65,8 @@ async def show_progress(
                 yield
     else:
         # in a pipe or a CI log every redraw is a line, so there are only a few
-        render = progress_line if style == "json" else _format_counts if dry else line
+        plain = _format_counts if dry else line
+        render = progress_line if style == "json" else plain
 
         def print_line(now: Progress) -> None:
             print(render(now), file=sys.stderr, flush=True)  # noqa: T201
@@ -97,6 +99,7 @@ def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
 
 
 def _format_counts(now: Progress) -> str:
+    """Return the line of a dry run, which has no costs and no problems."""
     return " | ".join(["dry run", *format_speed(now)])
 
 

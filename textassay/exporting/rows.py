@@ -1,4 +1,4 @@
-"""The record of a score in each tool, as documented and packaged in November 2026.
+"""Makes the record of a score that each tool takes, as documented and packaged in November 2026.
 
 Inspect: `precomputed_scores` (inspect_ai 0.3.285). MLflow: `Feedback` of a trace (3.17). Langfuse:
 `POST /api/public/scores`, which takes a score with the id of an earlier one for its new version.
@@ -29,7 +29,7 @@ _DETAILS = (
 
 
 class JudgedText(NamedTuple):
-    """An example and its scores, by aspect in the order in which they came."""
+    """An example with its scores by aspect, in the order of the run."""
 
     example: Example
     scores: dict[str, Score]
@@ -64,7 +64,7 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
 
 
 def label_of(score: Score, labels: LabelSets) -> str | None:
-    """Return the label of a value; `None` for a rating, or a mean between labels."""
+    """Return the label that a score is; `None` if its aspect has none, or it lies between two."""
     scale = labels.get(score.aspect)
     if scale is None or scale.multiple or score.value is None or score.value % 1:
         return None
@@ -254,7 +254,10 @@ def promptfoo_rows(
 
 
 def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
-    """Return a score whose high values are good: from 0 to 1, or unchanged without a scale."""
+    """Return a score on 0 to 1, where 1 is best; without a scale only its sign may change.
+
+    `falls` says that a low value is the better one.
+    """
     about = details_of(score, labels)
     if score.value is None:
         return {"missing": _reason(score), "metadata": about}
@@ -288,5 +291,6 @@ def _plain_json(text: str) -> str | None:
 
 
 def _number(digits: str) -> float | int:
+    """Return a number that Python writes as JavaScript does: 1.0 as `1`."""
     number = float(digits)
     return int(number) if number.is_integer() else number

@@ -22,9 +22,9 @@ from textassay.runtime.storage.files import write_json, write_text
 M = TypeVar("M", bound=Message)
 
 SUFFIXES = (".toml", ".json")
-"""Endings of the files."""
+"""Endings of their names."""
 FORMAT = 1
-"""Number of the files' format; newer formats are refused."""
+"""Version of their format; files of a newer one are refused."""
 
 
 def find_file(
@@ -63,11 +63,11 @@ class FileContent(NamedTuple):
 
 
 def read_toml(path: Path) -> FileContent:
-    """Return the content of the file."""
+    """Return the content of a TOML file, or of a JSON file if its name ends so."""
     try:
         # as bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()
-        # Windows' editors put a mark of byte order before the text
+        # editors on Windows may put a byte-order mark before the text
         text = raw.decode("utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
@@ -80,12 +80,15 @@ def read_toml(path: Path) -> FileContent:
 
 
 def problem(path: Path, what: str) -> ConfigurationError:
-    """Return the error about a problem in a file."""
+    """Return the error that names a file and the problem in it."""
     return ConfigurationError(f"file {path}: {what}")
 
 
 def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
-    """Return `content` as a message."""
+    """Return the content of a file as a message of this class.
+
+    `where` is the place of the content in the file, which begins the error's message.
+    """
     try:
         return message.model_validate(content)
     except ValidationError as error:
@@ -135,7 +138,9 @@ def write_table(path: Path, table: Json) -> None:
                 f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
             ) from error
     else:
-        raise ConfigurationError(f"it is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}")
+        raise ConfigurationError(
+            f"the name of the file must end in {' or '.join(SUFFIXES)}, unlike {str(path)!r}"
+        )
 
 
 def to_toml(table: Json) -> str:
