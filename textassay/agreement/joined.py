@@ -426,6 +426,10 @@ class People:
             ]
         )
 
+    def align(self, values: Mapping[str, float | None]) -> list[float | None]:
+        """Return the value of each row, given values by id; `None` for rows without one."""
+        return [values.get(id_) for id_ in self.ids]
+
     def raters(self, aspect: str) -> Floats:
         """Return single ratings, shape (n, raters), NaN in the gaps."""
         return rating_table([annotators.get(aspect, ()) for annotators in self.annotators])

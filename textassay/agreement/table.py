@@ -655,7 +655,7 @@ class _Measured:
 
     def row_scores(self, score: str) -> list[float | None]:
         """Return the score of each row."""
-        return [self.scores[score].get(id_) for id_ in self.people.ids]
+        return self.people.align(self.scores[score])
 
     def set_rows(self) -> Iterator[SetRow]:
         """Yield the agreement of sets whose labels all pair with labels of one human aspect."""

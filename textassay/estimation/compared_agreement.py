@@ -68,7 +68,7 @@ def agreement_difference(
     for name in aspects:
         if name not in people.aspects:
             continue
-        first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
+        first, second = (people.align(run[name].values) for run in (a, b))
         both = compare_agreement(
             first, second, people.ratings(name).tolist(), groups=people.groups, bootstrap=bootstrap,
             seed=seed,
@@ -91,7 +91,7 @@ def choice_difference(
     for name in aspects:
         if name not in people.aspects:
             continue
-        first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
+        first, second = (people.align(run[name].values) for run in (a, b))
         rated = people.ratings(name).tolist()
         for one in alternatives(people.paired, people.groups):
             n, found = compare_choices(
@@ -138,7 +138,7 @@ def label_difference(
     for name in a:
         if name not in b or name not in people.aspects or name not in (aspects or a):
             continue
-        sides = [[run[name].get(id_) for id_ in people.ids] for run in (a, b)]
+        sides = [people.align(run[name]) for run in (a, b)]
         scale = (labels or {}).get(name, YES_NO)
         if labels and other_labels and name in labels and name in other_labels:
             refuse_other_labels(name, scale.names, other_labels[name].names)

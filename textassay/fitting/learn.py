@@ -61,7 +61,7 @@ _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters",
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Rated rows with features."""
+    """Rated rows with features, as arrays; `read_table` pairs scores of files with rows."""
 
     ids: tuple[str, ...]
     """Id of each row."""

@@ -322,10 +322,10 @@ def _advantage(
     """Return a judge's lead over the trivial measures; `None` if there is nothing to compare."""
     people = data.people
     ratings, groups = people.ratings(human), people.groups
-    scores = [judge.get(id_) for id_ in people.ids]
+    scores = people.align(judge)
     found: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
-        measured = [values.get(id_) for id_ in people.ids]
+        measured = people.align(values)
         # the sign of a trivial measure is chosen in hindsight, which favors it; a judge should
         # still be above it
         if (correlate(measured, ratings).spearman or 0.0) < 0:
