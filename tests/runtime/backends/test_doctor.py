@@ -191,6 +191,39 @@ async def test_a_wrong_key_is_not_a_finding_of_a_model_that_takes_chats_only():
         await examine(chats_only(AuthenticationFailed("the key is wrong")))
 
 
+async def test_a_chat_model_is_asked_five_questions():
+    """Enough for all its abilities: one of the five shows that it takes no plain prompts."""
+
+    def reply(request: Request) -> Sample:
+        if request.prompt is not None:
+            raise RequestRefused("this is a chat model")
+        if request.json_schema is not None:
+            return answer(request)
+        tokens = TWO[:1] if request.logprobs else None
+        return Sample(text=f"{request.seed} {request.draw}", logprobs=tokens)
+
+    model = ScriptedModel(reply, capabilities=Capabilities(n=True, continuation=True))
+    found = by_ability(await examine(adapted(model)))
+    assert len(model.requests) == 5
+    assert {ability for ability, verdict in found.items() if verdict != "yes"} == {
+        "thinks", "prompt", "continuation",
+    }  # fmt: skip
+
+
+class OneSample(ScriptedModel):
+    async def generate(self, request: Request) -> Response:
+        if request.n > 1:
+            raise CapabilityError("one sample only")
+        return await super().generate(request)
+
+
+async def test_a_model_without_n_has_its_seed_tested_with_single_samples():
+    """Its refusal of several samples is a finding on `n` alone."""
+    model = OneSample(lambda request: f"{request.seed} {request.draw}")
+    found = by_ability(await examine(adapted(model)))
+    assert (found["n"], found["temperature"], found["seed"]) == ("no", "yes", "yes")
+
+
 async def test_refused_parameters_are_reported():
     """Not that it takes no plain prompts, which says nothing of the chats."""
     findings = await examine(chats_only(RequestRefused("too many messages")))

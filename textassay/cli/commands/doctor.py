@@ -34,6 +34,7 @@ from textassay.runtime.model import (
     ContinuationRequest,
     Model,
     Request,
+    Sample,
     Scoring,
     TokenLogprob,
     is_distribution,
@@ -74,17 +75,22 @@ class DoctorFinding(Message):
 
 
 class Examiner:
-    """Asks a model about eight short questions, and records the results."""
+    """Asks a model about five short questions, and records the results.
+
+    Two more, at least, show the likelihoods of given texts if it continues plain prompts.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.findings: list[DoctorFinding] = []
         self.chats = True
         self.first: list[str] = []
+        self.again: list[str] = []
+        """Samples of the same request as `first`, if it was answered with log-probabilities."""
 
-    def request(self, **fields: Any) -> Request:
+    def request(self, question: str = "", **fields: Any) -> Request:
         """Return a request in the form that the model accepts."""
-        question = (
+        question = question or (
             "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does"
             " the ball cost? Answer with the number alone."
         )
@@ -166,21 +172,38 @@ class Examiner:
             return "wrong", "; ".join(wrong)
         return "yes", describe(self.model)
 
-    async def several(self, draw: int = 0) -> list[str]:
-        """Return two samples at temperature 1; the seed depends on the draw."""
-        request = self.request(n=2, temperature=1.0, seed=7, max_tokens=MAX_TOKENS, draw=draw)
-        return [sample.text for sample in (await self.model.generate(request)).samples]
+    async def several(self, n: int, **more: Any) -> tuple[Sample, ...]:
+        """Return samples of an answer that varies, at temperature 1; the draw changes the seed."""
+        question = "Draw a whole number from 1 to 1000 at random. Answer with the number alone."
+        how = {"temperature": 1.0, "seed": 7, "max_tokens": MAX_TOKENS, **more}
+        return (await self.model.generate(self.request(question, n=n, **how))).samples
 
     async def samples(self) -> Observed:
         """Ask for two samples in one answer."""
-        self.first = await self.several()
+        self.first = _texts(await self.several(2))
         count = len(self.first)
         return ("yes" if count == 2 else "no"), f"{count} of 2 samples in one answer"
 
+    async def logprobs(self) -> Observed:
+        """Sample again with the same seed, and ask for log-probabilities with alternatives."""
+        samples = await self.several(len(self.first) or 1, logprobs=5)
+        self.again, tokens = _texts(samples), samples[0].logprobs
+        if not tokens:
+            return "no", "no log-probabilities came with the answer"
+        if not is_distribution(tokens):
+            return "no", "only the sampled token came back, without alternatives: no distribution"
+        total = math.fsum(math.exp(logprob) for _, logprob in tokens[0].top)
+        # above 1 in sum: some servers return logits or scaled scores under this name
+        if total > 1.01 or tokens[0].logprob > 0.01:
+            return "wrong", f"alternatives add up to {total:.3f}"
+        return "yes", f"{len(tokens[0].top)} of 5 alternatives, with {total:.3f} of the probability"
+
     async def seed(self) -> Observed:
-        """Sample again with the same seed, and with another one."""
-        again, other = await self.several(), await self.several(draw=1)
-        differ = len({*self.first, *other}) > 1
+        """Compare samples of equal seeds, and with another seed if these are all equal."""
+        first = self.first or _texts(await self.several(1))
+        again = self.again or _texts(await self.several(len(first)))
+        other = () if len({*first, *again}) > 1 else _texts(await self.several(1, draw=1))
+        differ = len({*first, *again, *other}) > 1
         detail = "samples differ" if differ else "samples are equal: more than one may be useless"
         thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
         learned = self.learned
@@ -194,24 +217,11 @@ class Examiner:
         self._add("temperature", "yes" if differ else "unknown", detail)
         if "seed" in learned.unsent:
             return "no", "it is refused"
-        if self.first != again:
+        if first != again:
             return "no", "equal seeds gave different answers"
         if not differ:
             return "unknown", "different seeds gave equal answers as well"
-        return "yes", "equal seeds gave equal answers, others differed"
-
-    async def logprobs(self) -> Observed:
-        """Ask for log-probabilities with alternatives."""
-        tokens = await self._tokens(self.request(max_tokens=MAX_TOKENS, logprobs=5))
-        if not tokens:
-            return "no", "no log-probabilities came with the answer"
-        if not is_distribution(tokens):
-            return "no", "only the sampled token came back, without alternatives: no distribution"
-        total = math.fsum(math.exp(logprob) for _, logprob in tokens[0].top)
-        # above 1 in sum: some servers return logits or scaled scores under this name
-        if total > 1.01 or tokens[0].logprob > 0.01:
-            return "wrong", f"alternatives add up to {total:.3f}"
-        return "yes", f"{len(tokens[0].top)} of 5 alternatives, with {total:.3f} of the probability"
+        return "yes", "equal seeds gave equal answers"
 
     async def json_schema(self) -> Observed:
         """Ask for JSON; valid JSON is not enough, as many servers ignore the schema."""
@@ -240,6 +250,9 @@ class Examiner:
     async def continuation(self) -> Observed:
         """Compare log-probabilities of tokens as given and as sampled: an echo may be shifted."""
         scorer = scoring(self.model, "continuation")
+        prompt = next(one for one in self.findings if one.ability == "prompt")
+        if prompt.verdict != "yes":
+            return prompt.verdict, "it needs plain prompts, see prompt"
         sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
         text = "".join(token.token for token in sampled)
         if len(sampled) == 2 and "\ufffd" not in text:
@@ -292,6 +305,10 @@ class Examiner:
         return (await self.model.generate(request)).samples[0].logprobs or ()
 
 
+def _texts(samples: Sequence[Sample]) -> list[str]:
+    return [sample.text for sample in samples]
+
+
 def _continue_with(text: str) -> ContinuationRequest:
     return ContinuationRequest(prompt=_BEGINNING, continuation=text)
 
@@ -309,8 +326,8 @@ async def examine(model: AdaptingModel) -> list[DoctorFinding]:
         return examiner.findings
     await examiner.find_form()
     await examiner.note("n", examiner.samples())
-    await examiner.note("seed", examiner.seed())
     await examiner.note("logprobs", examiner.logprobs())
+    await examiner.note("seed", examiner.seed())
     await examiner.note("json_schema", examiner.json_schema())
     await examiner.note("continuation", examiner.continuation())
     examiner.parameters()
