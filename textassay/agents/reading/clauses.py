@@ -25,6 +25,7 @@ from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import (
     COUNTED,
     GIVING,
+    JUDGES,
     NO_OTHER_THING,
     NOT_ASSERTED,
     NOT_ASSERTED_FOREIGN,
@@ -79,10 +80,12 @@ class _Place(NamedTuple):
         _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
-        return nearest[-1] if JUDGE.search(nearest[-1]) else " and ".join(nearest)
+        return nearest[-1] if _SAYS.search(nearest[-1]) else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
+# I would say it is below average and award it a 4
+_SAYS = lazy_pattern(rf"{JUDGES}|\A\s?{GIVING}\s(?:it|this|the)\b")
 _AND = lazy_pattern(r"\band\b")
 # if you ask me I would give it a 4
 _BEFORE_JUDGE = lazy_pattern(r"\A.*?(?=(?<!\w)i(?!\w))")
@@ -172,7 +175,7 @@ _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
     r"(?!\s(?:i|we|you|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
-    rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
+    rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
     r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
@@ -351,7 +354,7 @@ def _is_given_by_others(place: _Place, *, is_said: bool) -> bool:
 
 # I'd place the climax at 4   the score of the match
 _RATED_THING = lazy_pattern(
-    rf"\b(?:{GIVING}|call|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
+    rf"\b(?:{GIVING}|call|find|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
 )
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(

@@ -56,10 +56,22 @@ class RankedNumber(NamedTuple):
     """The first characters of its sentence."""
 
     @property
+    def stands_alone(self) -> bool:
+        """Whether a sentence within the answer is the rating: `One out of five. Sorry!`."""
+        # not: alert(1)
+        opens = re.match(r"\w(?!.*\w\()", words := self.sentence.strip()) is not None
+        is_digit = self.statement.end > self.statement.span[1] or re.search(r"\d", words)
+        return self.rank == "set off" and self.is_brief and opens and bool(is_digit)
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its sentence has no room for more than a rating."""
+        return len(self.sentence.split()) <= _BRIEF
+
+    @property
     def may_revise(self) -> bool:
         """Whether it may take back a rating that comes before it."""
-        is_brief = len(self.sentence.split()) < _BRIEF
-        return self.rank != "loose" or is_brief or _REVISION.search(self.sentence) is not None
+        return self.rank != "loose" or self.is_brief or _REVISION.search(self.sentence) is not None
 
 
 _BRIEF = 5
@@ -89,6 +101,7 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     beside = [one for one in numbers if one.owner not in ("aspect", "whole")]
     several = len(labeled) > 1 or (bool(mine) and len(beside) > 1)
     left_out: set[Owner] = {"named other"}
+    several_named = any(one.owner in ("other", "named other") for one in numbers)
     if mine:
         left_out.add("other")
     if several:
@@ -105,6 +118,11 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     ]
     ratings = [one for one in numbers if one.rank == "stated"]
     ratings = ratings or [one for one in numbers if one.rank == "said" or one in mine]
+    named = [one for one in numbers if one.owner == "aspect"]
+    if not ratings and several_named and len({one.statement.value for one in named}) == 1:
+        ratings = named[-1:]
+    if not ratings and len(numbers) == 1 and numbers[0].stands_alone:
+        ratings = numbers
     if not ratings and numbers and numbers[-1].rank == "closing":
         last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]

@@ -125,7 +125,7 @@ _NUMBERED = lazy_pattern(
     r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
     r"|(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
+    r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season|age|aged|grade)s?\s?"
     r"|(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
     r"|(?:all|both|these|those|of\sthe|the\sother)\s))\Z"
 )
