@@ -508,6 +508,7 @@ async def option_in_json(question: Question, written: Any) -> str | None:
         (("None", "some"), "none", "None"),
         (("true", "false"), False, "false"),
         (("yes", "no"), True, "yes"),
+        (("yes", "no"), "true", "yes"),
         (("Fair.", "Poor."), "fair", "Fair."),
         (("2", "1", "3"), 1, "1"),
         (("2", "1", "3"), 3.0, "3"),
@@ -546,7 +547,7 @@ async def test_a_json_object_with_unusable_answers_is_requested_once_more():
     *prompt, said, reminder = second.messages
     assert tuple(prompt) == first.messages
     assert (said.role, said.content) == ("assistant", '{"q1": "yes", "q2": "maybe"}')
-    assert "JSON object alone" in str(reminder.content)
+    assert "one JSON object and nothing else" in str(reminder.content)
     assert [bool(answer.notes) for answer in response.answers] == [False, True, True]
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.run import Run
     from textassay.evaluation.session import Session
     from textassay.methods.method import Method
+    from textassay.runtime.calls.deciding import LogprobsOrSamples
     from textassay.workers.driver import Cluster, Processes
     from textassay.workers.worker import OpenedSession
 
@@ -412,15 +413,14 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
 
     async with _open_command(command) as session:
         _say_before(session, command)
-        choice, by_samples = traits_of(session.method).probabilities, None
+        by_samples = None
         # before the walk, whose answers determine it
-        is_open = choice is not None and choice.reads_logprobs is None
+        is_open = bool(open_choice(session))
         await _walk(session, command)
         if is_open:
             async with _open_command(command) as other:
-                instead = traits_of(other.method).probabilities
-                assert instead is not None  # the method is the same
-                instead.refuse()
+                if choice := open_choice(other):
+                    choice.refuse()
                 await _walk(other, command)
                 by_samples = other.usage
 
@@ -433,6 +433,14 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
             most_calls=traits_of(session.method).most_calls,
             as_json=as_json,
         )
+
+
+def open_choice(session: Session) -> LogprobsOrSamples | None:
+    """Return the choice between log-probabilities and samples, if the first answer decides it."""
+    from textassay.methods.method import traits_of
+
+    choice = traits_of(session.method).probabilities
+    return choice if choice and choice.reads_logprobs is None else None
 
 
 async def _walk(session: Session, command: ScoreCommand) -> None:

@@ -103,7 +103,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.commands.score import print_estimate
+    from textassay.cli.commands.score import open_choice, print_estimate
     from textassay.methods.method import traits_of
     from textassay.stress.runner import StressRun
 
@@ -113,10 +113,9 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
     @asynccontextmanager
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
         nonlocal most_calls, is_open
-        traits = traits_of(session.method)
-        most_calls, choice = traits.most_calls, traits.probabilities
+        most_calls = traits_of(session.method).most_calls
         # before the walk, whose answers determine it
-        is_open = is_open or (choice is not None and choice.reads_logprobs is None)
+        is_open = is_open or bool(open_choice(session))
         if stage and command.progress != "none":
             say(f"{stage}: the originals again")
         async with show_progress(
@@ -126,9 +125,8 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
 
     @asynccontextmanager
     async def sampling(stage: str, session: Session) -> AsyncIterator[None]:
-        choice = traits_of(session.method).probabilities
-        assert choice is not None  # the method is the same
-        choice.refuse()
+        if choice := open_choice(session):
+            choice.refuse()
         yield
 
     run = StressRun(plan, watching=watching)

@@ -139,11 +139,6 @@ class LogprobsOrSamples:
         return is_able
 
     @property
-    def is_decided(self) -> bool:
-        """Whether an answer has decided."""
-        return bool(self._decided)
-
-    @property
     def how(self) -> How:
         """How answers are read, by present knowledge."""
         return self._written if self.reads_logprobs is False else "logprob"
@@ -231,7 +226,7 @@ class _LogprobsOrObject(LogprobsOrSamples):
         """Read written answers from now on, also in a stack that puts questions into words."""
         super().refuse()
         for one in layers(self.model):
-            if isinstance(one, DecidingModel) and not one.reading.is_decided:
+            if isinstance(one, DecidingModel) and not one.reading._decided:
                 one.reading.refuse()
 
     def _count(self, note: str = "") -> str:

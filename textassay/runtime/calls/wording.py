@@ -41,8 +41,7 @@ JSON_WORDS = (
     "Answer with one JSON object and nothing else, which has the answer to each question under the"
     " name of the question."
 )
-AGAIN_WORDS = "Reply with the JSON object alone, with one of the named answers to each question."
-WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}{AGAIN_WORDS}2".encode()).hexdigest()[:6]
+WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}2".encode()).hexdigest()[:6]
 """Digest of our words around a question; the last character counts changes of their layout."""
 
 
@@ -197,8 +196,8 @@ class WordedRequest:
         """Return the prompt after an answer with unusable parts, as fields of a request."""
         answer = text or "(nothing)"  # some APIs refuse an empty turn
         if not request.messages:
-            return {"prompt": f"{request.prompt} {answer}\n\n{AGAIN_WORDS}\n\nAnswer:"}
-        turns = ("assistant", answer), ("user", AGAIN_WORDS)
+            return {"prompt": f"{request.prompt} {answer}\n\n{JSON_WORDS}\n\nAnswer:"}
+        turns = ("assistant", answer), ("user", JSON_WORDS)
         more = (ChatMessage(role=role, content=content) for role, content in turns)
         return {"messages": (*request.messages, *more)}
 
@@ -211,7 +210,7 @@ class WordedRequest:
         for name, one in self._named.items():
             value = given.get(name, words)
             text = value if isinstance(value, str) else json.dumps(value)
-            answers.append(one.read_votes([_find_option(one, value)], [text], [sample]))
+            answers.append(one.read_votes([_find_option(one, text)], [text], [sample]))
         return answers
 
 
@@ -258,24 +257,22 @@ def _object_in(sample: Sample) -> Json:
     return given if isinstance(given, dict) else {}
 
 
-def _find_option(wording: QuestionWording, value: object) -> int | None:
-    """Return the index of the option that an answer in a JSON object names; `None` if unclear."""
+def _find_option(wording: QuestionWording, text: str) -> int | None:
+    """Return the index of the option that an answer of a JSON object names; `None` if unclear."""
     labels, question = tuple(wording.forms), wording.question
     # without a schema, a model may write an option's name in place of its letter, but 1 may be the
     # number of a level or its name
     is_clear = question.kind == "choice" or not {*labels} & {*question.names}
-    expected = {_simplify(value)} | ({"yes" if value else "no"} if isinstance(value, bool) else set())
+    names = {_simplify(text), {"true": "yes", "false": "no"}.get(_simplify(text))}
     for spellings in (labels, question.names) if is_clear else (labels,):
-        found = [at for at, one in enumerate(spellings) if _simplify(one) in expected]
+        found = [at for at, one in enumerate(spellings) if _simplify(one) in names]
         if found:
             return found[0] if len(found) == 1 else None
     return None
 
 
-def _simplify(value: object) -> str:
-    # "null" is no option called "none", and 4.0 is 4
-    text = f"{value:g}" if isinstance(value, float) else value if value is not None else "null"
-    return str(text).strip(" .*").casefold()
+def _simplify(text: str) -> str:
+    return text.strip(" .*").removesuffix(".0").casefold()
 
 
 def _labels(question: Question) -> tuple[str, ...]:
