@@ -73,9 +73,6 @@ class _Place(NamedTuple):
     def latest(self) -> str:
         """The clause from a colon on that ends more than a name, without the aspect's name."""
         is_long = len(self.lead.split()) > 4
-        # two of four are missing → 3
-        if is_long and self.lead.endswith("→"):
-            return ""
         clause = self.sentence.without_aspect(self.clause)
         _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
@@ -369,12 +366,12 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     beside = _BESIDE.match(place.behind)
     if own and beside and QUALITY_NAME.search(beside[0]):
-        return not place.sentence.names_aspect(beside[0])
+        # `disfluency` is no other thing than the asked `fluency`
+        return re.search(own, beside[0], re.IGNORECASE) is None
     if place.sentence.names_aspect(place.before + place.behind):
         return False
     if own and QUALITY_NAME.search(f"{place.antecedent} {place.latest}"):
         return True
-    # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)
     things = _things_of(place, is_said=is_said)
     return not all(_NO_OTHER_THING.fullmatch(thing) or name.search(thing) for thing in things)
