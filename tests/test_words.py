@@ -64,7 +64,9 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize(("what", "pattern"), [("name", DIALECT), ("function", PARTICIPLE)])
+@pytest.mark.parametrize(
+    ("what", "pattern"), [("name", DIALECT), ("function", PARTICIPLE)], ids=["names", "functions"]
+)
 def test_no_name_is_private_dialect(what: str, pattern: re.Pattern[str]) -> None:
     offenders = [
         f"{file.relative_to(ROOT)}: {match[0].strip()}"
