@@ -47,6 +47,10 @@ class Estimate:
         """Half the length of the interval; `None` without one."""
         return (self.ends[1] - self.ends[0]) / 2 if self.ends else None
 
+    def reaches(self, limit: float) -> bool:
+        """Return whether the value is at least a limit; false if undefined."""
+        return self.value is not None and self.value >= limit
+
     def is_above(self, limit: float) -> bool:
         """Return whether the whole interval is above a limit; false without one."""
         return bool(self.ends) and self.ends[0] > limit

@@ -217,3 +217,10 @@ def test_systems_in_peoples_order_are_right_and_in_the_other_order_wrong():
     assert (round(same.right.value, 9), same.reversed, round(other.right.value, 9)) == (1, 0, 0)
     assert other.reversed == other.pairs
     assert same.luck < 0.01 < 0.9 < other.luck
+
+
+def test_half_of_the_constants_errors_exactly_is_enough():
+    """The judge errs on 8 of 80 texts where "yes" errs on 16: the limit itself is not missed."""
+    people = np.repeat([0, 1], [16, 64])
+    judge = np.concatenate([np.repeat([1, 0], [4, 12]), np.repeat([0, 1], [4, 60])])
+    assert assess(labels(judge, people)).uses["texts"].answer == "unknown"

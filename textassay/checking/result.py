@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +160,8 @@ def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
 
     def rank(row: VerdictRow) -> tuple[float, float]:
         ranks = map(list(WORDS).index, row.answers)
-        return -sum(ranks), -(row.main_figure[1].value or -1)
+        agreement = row.main_figure[1].value
+        return -sum(ranks), math.inf if agreement is None else -agreement
 
     return tuple(sorted(rows, key=rank))
 

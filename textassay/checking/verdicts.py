@@ -672,7 +672,7 @@ class _Assessment:
         beaten = subtract(left)
         if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", what)
-        if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
+        if good.reaches(limit) and beaten.reaches(0.0):
             return UseVerdict("unknown", f"{what} That would do, but the interval reaches beyond.")
         return UseVerdict("no", f"{what} Needed: {needed}.")
 

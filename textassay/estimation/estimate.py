@@ -231,7 +231,7 @@ def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeanSettings:
     """How means are estimated."""
 

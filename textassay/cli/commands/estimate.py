@@ -81,7 +81,13 @@ def estimate(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
         learned = "auto" if read is None else _map_of(read, columns, rated, signature, allowed)
-        settings = MeanSettings(confidence, labels == CHOSEN, learned, seed, over)
+        settings = MeanSettings(
+            confidence=confidence,
+            chosen=labels == CHOSEN,
+            calibration=learned,
+            seed=seed,
+            weight=over,
+        )
         estimates.append(
             estimate_means(
                 columns,
