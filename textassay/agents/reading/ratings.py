@@ -25,12 +25,7 @@ from textassay.agents.reading.notation import (
 )
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.values import (
-    WINDOW,
-    RatingForm,
-    Statement,
-    value_pattern,
-)
+from textassay.agents.reading.values import WINDOW, RatingForm, Statement, value_pattern
 from textassay.agents.reading.words import NOUN, TEXTS
 from textassay.lazy import lazy_pattern
 from textassay.runtime.declining import declines
@@ -123,11 +118,9 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     behind = plain[end:].lower()
     if " " in behind and _UNDECIDED.search(behind):
         return True
-    if any(word in behind for word in ("asked", " be ", "this ")):
-        for sentence in re.split(r"[.!?;\n]", behind):
-            mention = _ASKED_TEXT.search(sentence)
-            if mention and (mention[0].startswith("this") or _LACKING.search(sentence)):
-                return True
+    mentions = [(_ASKED_TEXT.search(one), one) for one in re.split(r"[.!?;\n]", behind)]
+    if any(m and (m[0].startswith("this") or _LACKING.search(one)) for m, one in mentions):
+        return True
     if not own or is_named or not re.search(own, plain, re.IGNORECASE):
         return False
     return any(
@@ -183,16 +176,8 @@ def _parse(
     statements += _without_replaced(plain, prose, own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
-    if (
-        prose
-        and not stated
-        and _is_left_open(
-            plain,
-            prose[-1].end,
-            own,
-            is_named=any(one.owner == "aspect" for one in read if one.statement in prose),
-        )
-    ):
+    is_named = any(one.owner == "aspect" for one in read if one.statement in prose)
+    if prose and not stated and _is_left_open(plain, prose[-1].end, own, is_named=is_named):
         return NoRating("NoScoreFound", "the answer leaves the rating open")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     last = max(statement.span[0] for statement in statements)
