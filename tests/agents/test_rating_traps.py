@@ -614,3 +614,32 @@ def test_a_percentage_of_the_asked_scale_is_a_rating():
         value_of("It has 3 gaps. I would say it's 85% on the 0-100 scale.", scale=(0.0, 100.0))
         == 85
     )
+
+
+OF_OTHERS = [
+    "I'd say 3. Or 4? I really can't make up my mind.",
+    "I'd say 3, but I cannot decide between them.",
+    "It's a two. So you would first have to tell me for whom.",
+    "For comparison: the last text got a 5 for fluency from me.",
+    "Response A reads well. Response B breaks off.\n\nFluency of A: 5.",
+    "Rater 1: 4\nRater 2 (me): mine follows", "It is best in honesty, where I gave it a 5.",
+    "5. It flows.\n\nSeveral phrases are awkward.\n\nMy rating: 3.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", OF_OTHERS)
+def test_undecided_judges_and_ratings_of_other_texts_have_no_rating(answer):
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect="fluency"), NoRating)
+
+
+CHATTY = [
+    "Call it a 4, if you'd be so kind.", "Many slips. Four out of five. Sorry!",
+    "5 is out. It has two slips. So 4 it is.", "I'd give it 4 for fluency and 2 for clarity.",
+    "A score of 3 or lower needs many slips, so I award a 4.", "⭐⭐⭐⭐ It was fine, I guess?",
+    "Analysis >> It flows.\nScore >> 4", "Resulting in a score of 4 for disfluency.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", CHATTY)
+def test_ratings_of_chatty_judges_are_read(answer):
+    assert parse_rating(answer, scale=FIVE, aspect="fluency").value == 4
