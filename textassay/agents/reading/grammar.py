@@ -100,7 +100,6 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     labeled = [one for one in numbers if one.owner == "named other"]
     beside = [one for one in numbers if one.owner not in ("aspect", "whole")]
     several = len(labeled) > 1 or (bool(mine) and len(beside) > 1)
-    has_others = any(one.owner in ("other", "named other") for one in numbers)
     left_out: set[Owner] = {"named other"}
     if mine:
         left_out.add("other")
@@ -118,9 +117,9 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     ]
     ratings = [one for one in numbers if one.rank == "stated"]
     ratings = ratings or [one for one in numbers if one.rank == "said" or one in mine]
-    named = [one for one in numbers if one.owner == "aspect"]
-    if not ratings and has_others and len({one.statement.value for one in named}) == 1:
-        ratings = named[-1:]
+    if not ratings and any(one.owner in ("other", "named other") for one in beside):
+        named = [one for one in numbers if one.owner == "aspect"]
+        ratings = named[-1:] if len({one.statement.value for one in named}) == 1 else []
     ratings = ratings or [one for one in numbers if one.stands_alone and len(numbers) == 1]
     if not ratings and numbers and numbers[-1].rank == "closing":
         last = numbers[-1]

@@ -118,7 +118,7 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     behind = plain[end:].lower()
     if " " in behind and _UNDECIDED.search(behind):
         return True
-    mentions = [(_ASKED_TEXT.search(one), one) for one in re.split(r"[.!?;\n]", behind)]
+    mentions = [(_ASKED_TEXT.search(one), one) for one in re.findall(r"[^.!?;\n]+", behind)]
     if any(m and (m[0].startswith("this") or _LACKING.search(one)) for m, one in mentions):
         return True
     if not own or is_named or not re.search(own, plain, re.IGNORECASE):
