@@ -367,7 +367,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     beside = _BESIDE.match(place.behind)
     if own and beside and QUALITY_NAME.search(beside[0]):
         # `disfluency` is no other thing than the asked `fluency`
-        return re.search(own, beside[0], re.IGNORECASE) is None
+        return not re.search(own, beside[0], re.IGNORECASE)
     if place.sentence.names_aspect(place.before + place.behind):
         return False
     if own and QUALITY_NAME.search(f"{place.antecedent} {place.latest}"):

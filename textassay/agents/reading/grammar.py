@@ -59,7 +59,7 @@ class RankedNumber(NamedTuple):
     def stands_alone(self) -> bool:
         """Whether a sentence within the answer is the rating: `One out of five. Sorry!`."""
         # not: alert(1)
-        opens = re.match(r"\w(?!.*\w\()", words := self.sentence.strip()) is not None
+        opens = bool(re.match(r"\w(?!.*\w\()", words := self.sentence.strip()))
         is_digit = self.statement.end > self.statement.span[1] or re.search(r"\d", words)
         return self.rank == "set off" and self.is_brief and opens and bool(is_digit)
 
@@ -126,7 +126,7 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
         is_only = len({one.statement.value for one in set_off}) == 1
         # not: So 3. So 4.
-        settles = [_SETTLING.fullmatch(one.sentence.strip()) is not None for one in set_off[-2:]]
+        settles = [bool(_SETTLING.fullmatch(one.sentence.strip())) for one in set_off[-2:]]
         ratings = [last] if is_only or settles == [False, True] else []
     sentences = [one.sentence for one in ratings]
     revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
