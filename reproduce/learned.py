@@ -12,9 +12,11 @@ from reproduce.agreement import Figure, Figures
 from reproduce.scores import Scorer, Values, nodes
 from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
+from textassay.fitting.feature_table import rating_scales, split_table
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter, rating_scales, read_table, split
+from textassay.fitting.learn import Fitter
+from textassay.fitting.read_table import read_table
 from textassay.fitting.report import Fit
 from textassay.fitting.request import FitFromScores
 from textassay.methods.fitted.evaluator import read_files
@@ -94,7 +96,7 @@ def _most_important(
         examples, patterns=features, scores=read_files(scores), aspects=request.aspect_names
     )
     fitter = Fitter(rating_scales(table, {}), request.seed)
-    train = split(table, request).train
+    train = split_table(table, request).train
     ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()
     return [name for name, _ in ranking[: how.criteria]]
 

@@ -18,8 +18,10 @@ from benchmarks.coverage.tally import Design, Interval, Measure, Outcome
 from textassay import agreement
 from textassay.arrays import Codes, Floats
 from textassay.fitting.api import fit_sync
+from textassay.fitting.feature_table import Split
 from textassay.fitting.held_out import measure_held_out
-from textassay.fitting.learn import Fitter, Split, Unseen, choose, cross_fit, read_table
+from textassay.fitting.learn import Fitter, Unseen, choose, cross_fit
+from textassay.fitting.read_table import read_table
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import split_rows
 from textassay.runtime.data.dataset import Examples

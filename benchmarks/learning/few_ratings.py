@@ -23,15 +23,10 @@ import numpy as np
 
 from benchmarks.learning.recorded import SETS, Recorded, read
 from benchmarks.learning.ways import agreement
+from textassay.fitting.feature_table import FeatureTable, rating_scales
 from textassay.fitting.held_out import measure_held_out
-from textassay.fitting.learn import (
-    FeatureTable,
-    Fitter,
-    cross_fit,
-    predict,
-    rating_scales,
-    read_table,
-)
+from textassay.fitting.learn import Fitter, cross_fit, predict
+from textassay.fitting.read_table import read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 

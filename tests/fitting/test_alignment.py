@@ -11,9 +11,11 @@ import pytest
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
 from textassay.fitting.api import fit_sync
+from textassay.fitting.feature_table import split_table
 from textassay.fitting.fit_tree import TreeAlignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter, read_table, split
+from textassay.fitting.learn import Fitter
+from textassay.fitting.read_table import read_table
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores, FitTree
 from textassay.learning import Aggregator, folds
@@ -421,7 +423,8 @@ def test_shapley_saliency_is_the_mean_size_of_contributions():
 def test_held_out_rows_stay_the_same_whatever_share_is_learned_from():
     people = table(240)
     sides = [
-        split(people, FitFromScores(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)
+        split_table(people, FitFromScores(train_fraction=f, test_fraction=0.3))
+        for f in (0.1, 0.4, 0.7)
     ]
     held_out = [part.test.ids for part in sides]
     assert held_out[0] == held_out[1] == held_out[2]
@@ -429,11 +432,11 @@ def test_held_out_rows_stay_the_same_whatever_share_is_learned_from():
     learned = [set(part.train.ids) for part in sides]
     assert learned[0] < learned[1] < learned[2]
     assert not learned[2] & set(held_out[0])
-    alone = split(people, FitFromScores(test_fraction=0.3))
+    alone = split_table(people, FitFromScores(test_fraction=0.3))
     assert alone.test.ids == held_out[0]
     assert len(alone.train.ids) + len(alone.test.ids) == 240
     with pytest.raises(ConfigurationError, match=r"80% of the rows .* and 30% to hold out"):
-        split(people, FitFromScores(train_fraction=0.8, test_fraction=0.3))
+        split_table(people, FitFromScores(train_fraction=0.8, test_fraction=0.3))
 
 
 def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():

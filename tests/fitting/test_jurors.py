@@ -9,7 +9,8 @@ from tests.cli.harness import textassay
 from tests.fitting.made_texts import write
 from textassay import evaluate
 from textassay.fitting.importance import juries, jurors_in, worths
-from textassay.fitting.learn import Fitter, read_table
+from textassay.fitting.learn import Fitter
+from textassay.fitting.read_table import read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples

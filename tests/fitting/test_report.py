@@ -14,16 +14,11 @@ from textassay.agreement import compare, correlate, pearson
 from textassay.agreement.correlation import pair_up
 from textassay.agreement.intervals import resample, standard_error, t_quantile, to_z
 from textassay.fitting.api import fit_sync
+from textassay.fitting.feature_table import rating_scales
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.held_out import experts, measure_held_out, resamples_for, steps
-from textassay.fitting.learn import (
-    ChosenAggregator,
-    Fitter,
-    Unseen,
-    cross_fit,
-    rating_scales,
-    read_table,
-)
+from textassay.fitting.learn import ChosenAggregator, Fitter, Unseen, cross_fit
+from textassay.fitting.read_table import read_table
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores
 from textassay.learning import Aggregator, group_codes, split_rows

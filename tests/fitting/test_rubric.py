@@ -15,7 +15,8 @@ from tests.fitting.made_texts import Dated, write
 from tests.waiting import until
 from textassay import evaluate
 from textassay.fitting.fit_rubric import Rubric, spread, weed
-from textassay.fitting.learn import Fitter, read_table
+from textassay.fitting.learn import Fitter
+from textassay.fitting.read_table import read_table
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitRubric
 from textassay.runtime.data.dataset import Examples

@@ -28,21 +28,16 @@ from textassay.arrays import Mask
 from textassay.evaluation.opening import models_in_batches, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
-from textassay.fitting.held_out import build_report, held_out_scores
-from textassay.fitting.learn import (
-    ChosenAggregator,
+from textassay.fitting.feature_table import (
     FeatureTable,
-    Fitter,
     Split,
-    Unseen,
-    background_rows,
-    choose,
-    human_aspects,
     rating_scales,
-    read_table,
     refuse_leaks,
-    sides,
+    split_masks,
 )
+from textassay.fitting.held_out import build_report, held_out_scores
+from textassay.fitting.learn import ChosenAggregator, Fitter, Unseen, background_rows, choose
+from textassay.fitting.read_table import human_aspects, read_table
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
 from textassay.fitting.request import FitByModel
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
@@ -156,7 +151,7 @@ class Alignment(ABC):
         return {"decomposer": model_for(self._models, "decomposer").name}
 
     def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
-        return sides(people, self.request)
+        return split_masks(people, self.request)
 
     def _check_learnable(self) -> None:
         """Fit once to placeholder ratings, so that data that cannot be learned fail before a call.

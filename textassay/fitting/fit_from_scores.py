@@ -9,24 +9,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from textassay.fitting.feature_table import (
+    AspectScales,
+    FeatureTable,
+    Split,
+    rating_scales,
+    refuse_leaks,
+    split_table,
+)
 from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import (
-    AspectScales,
     ChosenAggregator,
-    FeatureTable,
     FitObserver,
     Fitter,
-    Split,
     Unseen,
     background_rows,
     choose,
     cross_fit,
     number_of_repeats,
-    rating_scales,
-    read_table,
-    refuse_leaks,
-    split,
 )
+from textassay.fitting.read_table import read_table
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
 from textassay.learning.training import FOLDS
@@ -67,8 +69,9 @@ class RecordedFit:
             made=made,
         )
         report = build_report(
-            choice, unseen, parts if request.holds_out else split(parts.train, request), fitter,
-            request, made={"kind": "recorded", **made}, watch=watch,
+            choice, unseen,
+            parts if request.holds_out else split_table(parts.train, request), fitter, request,
+            made={"kind": "recorded", **made}, watch=watch,
         )  # fmt: skip
         return Fit(evaluator, report, predictions=list(held_out_scores(unseen)))
 
@@ -103,4 +106,4 @@ def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
     # before the split: all rows show a leak more surely than half of them
     refuse_leaks(table)
     scales = rating_scales(table, request.scales)
-    return RecordedFit(table, split(table, request), scales, data.check(), request)
+    return RecordedFit(table, split_table(table, request), scales, data.check(), request)

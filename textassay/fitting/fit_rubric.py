@@ -24,15 +24,9 @@ from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fence_texts
 from textassay.arrays import Codes, Floats, Mask
 from textassay.fitting.alignment import Alignment, AlignmentResult, NodeValues, read_kept
+from textassay.fitting.feature_table import FeatureTable, refuse_leaks
 from textassay.fitting.importance import cross_fitted_importance
-from textassay.fitting.learn import (
-    FeatureTable,
-    Fitter,
-    choose,
-    correlations,
-    predict,
-    refuse_leaks,
-)
+from textassay.fitting.learn import Fitter, choose, correlations, predict
 from textassay.fitting.request import FitRubric
 from textassay.learning.attribution import Importance
 from textassay.methods.hd_eval import SCALE

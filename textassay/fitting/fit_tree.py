@@ -24,14 +24,9 @@ from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
 from textassay.agreement.correlation import number_or_none
 from textassay.fitting.alignment import Alignment, AlignmentResult, on_judges_scale, read_kept
+from textassay.fitting.feature_table import FeatureTable
 from textassay.fitting.importance import format_span, importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import (
-    FeatureTable,
-    Fitter,
-    choose,
-    correlations,
-    predict,
-)
+from textassay.fitting.learn import Fitter, choose, correlations, predict
 from textassay.fitting.request import MAX_KEEP, FitTree
 from textassay.learning.attribution import Importance
 from textassay.methods.hd_eval import (

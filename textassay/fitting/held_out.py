@@ -42,16 +42,13 @@ from textassay.agreement.intervals import (
 )
 from textassay.agreement.significance import Difference, compute_agreement, difference_between
 from textassay.arrays import Codes, Floats
+from textassay.fitting.feature_table import FeatureTable, Split
 from textassay.fitting.importance import importance, importance_over_folds, share_of_labels
 from textassay.fitting.learn import (
-    EVALUATOR,
-    SINGLE,
     ChosenAggregator,
-    FeatureTable,
     FitObserver,
     Fitter,
     Fold,
-    Split,
     Unseen,
     correlations,
     cross_fit,
@@ -59,6 +56,7 @@ from textassay.fitting.learn import (
     mean_if_all,
     predict,
 )
+from textassay.fitting.report import EVALUATOR, SINGLE
 from textassay.fitting.request import FitRequest
 from textassay.learning.splits import split_rows
 from textassay.learning.training import features_for

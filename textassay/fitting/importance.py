@@ -25,14 +25,8 @@ from textassay.agreement.correlation import number_or_none, pair_up, pearson
 from textassay.agreement.intervals import CONFIDENCE, number_of_groups, resample
 from textassay.agreement.significance import difference_between
 from textassay.arrays import Codes, Floats, Mask
-from textassay.fitting.learn import (
-    FeatureTable,
-    Fitter,
-    Fold,
-    Unseen,
-    mean_if_all,
-    predict,
-)
+from textassay.fitting.feature_table import FeatureTable
+from textassay.fitting.learn import Fitter, Fold, Unseen, mean_if_all, predict
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import (
     Importance,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textassay.agreement.correlation import COEFFICIENTS
-from textassay.fitting.learn import EVALUATOR, SINGLE, FeatureTable, Split
+from textassay.fitting.feature_table import FeatureTable, Split
 from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.base import Json
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
 """Most rows of a list for each aspect or evaluator."""
+EVALUATOR, SINGLE = "evaluator", "best single"
+"""Names of the evaluator, and of the single feature closest to people."""
 REPORT, HELD_OUT = "report.json", "held_out.jsonl"
 
 

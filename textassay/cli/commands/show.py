@@ -322,8 +322,10 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 def _show_jurors(scores: Path, human: Path | None, group: syntax.Flags, *, as_json: bool) -> None:
     """Print the gain of each juror in a jury without negative weights, and the jury's agreement."""
     from textassay.cli.rated import RatedInput
+    from textassay.fitting.feature_table import rating_scales
     from textassay.fitting.importance import juries, jury_tables, labels_of_jurors, worths
-    from textassay.fitting.learn import Fitter, rating_scales, read_table
+    from textassay.fitting.learn import Fitter
+    from textassay.fitting.read_table import read_table
     from textassay.methods.fitted.evaluator import read_files
     from textassay.runtime.data.material import OTHER_OUTPUT
     from textassay.runtime.data.ratings import LabelReader
