@@ -20,7 +20,7 @@ from textassay.agents.questions import Answerer, AnswersInOrder, SentenceQuestio
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
-from textassay.runtime.calls.deciding import SAMPLES
+from textassay.runtime.calls.logprobs_or_samples import SAMPLES
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities, Sample

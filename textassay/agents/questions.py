@@ -35,7 +35,8 @@ from textassay.agents.typed_questions import (
 )
 from textassay.prompts import fence, nonce
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError
-from textassay.runtime.calls.deciding import LogprobsOrSamples, answers_in_words
+from textassay.runtime.calls.deciding import answers_in_words
+from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather

@@ -56,7 +56,7 @@ from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.reading.values import RatingForm
 from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered_score
 from textassay.runtime.base import NO_USAGE, Json, Message, Usage
-from textassay.runtime.calls.deciding import (
+from textassay.runtime.calls.logprobs_or_samples import (
     SAMPLES,
     SAMPLES_OF_THINKING,
     TOKENS_TO_SHOW,

@@ -20,12 +20,8 @@ from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.base import NO_USAGE, Usage
-from textassay.runtime.calls.deciding import (
-    DecidingModel,
-    LogprobsOrSamples,
-    decider,
-    possible_ways,
-)
+from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
+from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image

@@ -27,12 +27,8 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import (
-    LogprobsOrSamples,
-    answers_in_words,
-    possible_ways,
-    ways_in_words,
-)
+from textassay.runtime.calls.deciding import answers_in_words, possible_ways, ways_in_words
+from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each

@@ -21,7 +21,7 @@ from textassay.runtime.messages import Aspect, How, Scale
 from textassay.runtime.model import Model
 
 if TYPE_CHECKING:
-    from textassay.runtime.calls.deciding import LogprobsOrSamples
+    from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
     from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]

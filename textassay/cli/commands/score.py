@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.run import Run
     from textassay.evaluation.session import Session
     from textassay.methods.method import Method
-    from textassay.runtime.calls.deciding import LogprobsOrSamples
+    from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
     from textassay.workers.driver import Cluster, Processes
     from textassay.workers.worker import OpenedSession
 
@@ -143,7 +143,7 @@ def tools_score(
 
 
 SHOWN_WARNINGS = (
-    "textassay.runtime.calls.deciding",
+    "textassay.runtime.calls.logprobs_or_samples",
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.calls.traits",

@@ -2,29 +2,29 @@
 
 A decision model gets them unchanged, in as few requests as its limits allow. Any other model is
 asked in words, one question after the same material in each request: for the probabilities of the
-options as the next token, or for written answers if it sends no probabilities. The first answer of
-a connection decides which of the two; a run never mixes them.
+options as the next token, or for written answers if it sends no probabilities. Which of the two is
+chosen once for a connection (`LogprobsOrSamples`); a run never mixes them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, layers, unwrap
+from textassay.runtime.calls.logprobs_or_samples import (
+    SAMPLES,
+    SAMPLES_OF_THINKING,
+    TOKENS_TO_SHOW,
+    LogprobsOrSamples,
+)
+from textassay.runtime.calls.question_refusals import allowed_number, find_refused, quote_server
 from textassay.runtime.calls.traits import AdaptationMemory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import (
-    CapabilityError,
-    ContextTooLong,
-    MalformedResponse,
-    RequestRefused,
-)
+from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
 from textassay.runtime.messages import How
 from textassay.runtime.model import (
     AnyResponse,
@@ -50,15 +50,6 @@ from textassay.runtime.questions import (
     invalid_answer,
     refused_answer,
 )
-
-SAMPLES, SAMPLES_OF_THINKING = 20, 5
-"""Written answers in place of probabilities (G-Eval, section 2.3); fewer if the model thinks, as a
-thought costs more than fifty short answers."""
-TOKENS_TO_SHOW = 1024
-"""Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
-an answer. Any number above a short thought does; unused tokens cost nothing."""
-
-_log = logging.getLogger(__name__)
 
 
 def decider(model: Model) -> DecidingModel:
@@ -107,111 +98,6 @@ def describe(model: Model) -> str:
     return f"{model.name} sends probabilities; the questions of a request {others} each other" + (
         f"; a request takes {most}" if most else ""
     )
-
-
-T = TypeVar("T")
-
-
-class LogprobsOrSamples:
-    """Reads log-probabilities if a model sends usable ones, else samples; never both in one run.
-
-    Both estimate the distribution over answers, exactly or by sampling (G-Eval, section 2.3). The
-    first answer decides, so that no mean mixes two measures.
-    """
-
-    _written: How = "sampled"
-    """How answers are read without log-probabilities."""
-    _replacement = "samples take"
-    """What replaces them, with its verb, for a warning that continues `the place of ...`."""
-
-    def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
-        self.model, self._ability = model, ability
-        self._decided: How | Literal[""] = ""
-        self._samples = 0
-        self._counting = asyncio.Lock()
-
-    @property
-    def reads_logprobs(self) -> bool | None:
-        """Whether log-probabilities are read; `None` if the first call will decide."""
-        if self._decided:
-            return self._decided == "logprob"
-        is_able: bool | None = getattr(self.model.capabilities, self._ability)
-        return is_able
-
-    @property
-    def how(self) -> How:
-        """How answers are read, by present knowledge."""
-        return self._written if self.reads_logprobs is False else "logprob"
-
-    def refuse(self) -> None:
-        """Read samples from now on."""
-        self._decided = "sampled"
-
-    async def first(
-        self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
-    ) -> T | None:
-        """Try log-probabilities: return the result of `read`; `None` if samples are to be read.
-
-        Args:
-            read: Asks the model, and reads log-probabilities.
-            was_asked: Whether a result of `read` came from the model: a blank text is not asked
-                about, and decides nothing.
-
-        Raises:
-            MalformedResponse: This answer has no usable log-probabilities, but others had.
-        """
-        if self.reads_logprobs is False:
-            return None
-        try:
-            found = await read()
-        except CapabilityError as error:
-            if self._decided == "logprob":
-                raise MalformedResponse(
-                    f"{error} (other answers had usable log-probabilities, and a run reads either"
-                    " these or samples)"
-                ) from error
-            if not self._decided:
-                self.refuse()
-                _log.warning(
-                    "%s the place of log-probabilities: %s sends no usable ones",
-                    self._replacement,
-                    self.model.name,
-                )
-            return None
-        if self._decided == "sampled":  # by another answer meanwhile
-            return None
-        if was_asked(found):
-            self._decided = "logprob"
-        return found
-
-    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        """Return the number of samples, after one has shown whether the model thinks."""
-        async with self._counting:
-            if not self._samples:
-                if self.model.capabilities.thinks is None:
-                    await ask_one()
-                self._samples = self.most_samples
-        return self._samples
-
-    @property
-    def most_samples(self) -> int:
-        """The number of samples by present knowledge."""
-        return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
-
-    @property
-    def notice(self) -> str:
-        """A sentence about how answers are read, for users before they pay for them."""
-        name, reads_logprobs = self.model.name, self.reads_logprobs
-        if reads_logprobs:
-            return f"reads log-probabilities of {name}"
-        if reads_logprobs is False:
-            return f"reads {self._count()}, as {name} sends no log-probabilities"
-        thinks = self.model.capabilities.thinks is None
-        written = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
-        return f"reads log-probabilities if {name} sends usable ones, else {written}"
-
-    def _count(self, note: str = "") -> str:
-        return f"{self.most_samples} samples{note} of each answer"
 
 
 class _LogprobsOrObject(LogprobsOrSamples):
@@ -402,7 +288,7 @@ class DecidingModel(Wrapper):
             if len(questions) == 1:
                 raise
             refused = error
-        if (place := _find_refused(refused, len(questions))) is not None:
+        if (place := find_refused(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             others = (*questions[:place], *questions[place + 1 :])
             rest = await self._send_package(request.about(others))
@@ -432,7 +318,7 @@ class DecidingModel(Wrapper):
             parts = list(self._split_into_packages(request, self.capabilities.question_limits))
             return parts if len(parts) > 1 else (questions[:half], questions[half:])
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        most = _allowed_number("questions", error, len(questions), default=half)
+        most = allowed_number("questions", error, len(questions), default=half)
         if not most:
             return ()
         self._memory.learn_most("questions", most)
@@ -441,13 +327,13 @@ class DecidingModel(Wrapper):
     def _learn_most_options(self, questions: Sequence[Question], error: RequestRefused) -> bool:
         """Return whether a question has more options than the server takes, and learn its limit."""
         # a limit of characters or tokens does not limit the number of options
-        if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quote_server(error)):
+        if re.search(r"(?i)\b(string|characters?|tokens?)\b", quote_server(error)):
             return False
-        place = _find_refused(error, len(questions))
+        place = find_refused(error, len(questions))
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
             names = "levels|criteria" if what == "levels" else "options|choices|criteria"
-            if most := _allowed_number(names, error, len(question.options)):
+            if most := allowed_number(names, error, len(question.options)):
                 self._memory.learn_most(what, most)
                 return True
         return False
@@ -596,38 +482,3 @@ def _response(
         model=response.model,
         truncated_tokens=response.truncated_tokens,
     )
-
-
-def _quote_server(error: RequestRefused) -> str:
-    """Return the server's own words."""
-    quoted = re.search("(?s)“(.*)”", str(error))
-    return quoted[1] if quoted else ""
-
-
-def _allowed_number(names: str, error: RequestRefused, sent: int, default: int = 0) -> int:
-    """Return the largest number that a refusal allows; 0 if the refusal is about something else.
-
-    Args:
-        names: Pattern of the names that the server may use for what there is too much of.
-        error: The refusal.
-        sent: The number that was sent; only a smaller one is a limit.
-        default: Returned if no number is beside a word for a largest number.
-    """
-    quoted = _quote_server(error)
-    limit = r"(?i)\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
-    if not re.search(rf"(?i)\b(?:{names})\b", quoted) or not re.search(limit, quoted):
-        return 0
-    # Expected an array with maximum length 208, but got ...   at most 5 options   (max 5)
-    after = re.findall(rf"{limit}\D{{0,40}}\b(\d+)", quoted)
-    # too many questions: 24 (10 allowed)   12 options, 5 levels maximum
-    before = re.findall(r"(?i)\b(\d+)\s(?:\w+\s){0,2}(?:max(?:imum)?|allowed|permitted)\b", quoted)
-    return max((n for n in map(int, after + before) if 0 < n < sent), default=default)
-
-
-def _find_refused(error: RequestRefused, count: int) -> int | None:
-    """Return the index of the question that a refusal names; `None` if it names none."""
-    # Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
-    named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quote_server(error))
-    # `q1` is the first question, and so is the index 0
-    place = -1 if named is None else int(named[2]) - bool(named[1])
-    return place if 0 <= place < count else None

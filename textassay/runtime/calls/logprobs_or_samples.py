@@ -1,0 +1,124 @@
+"""Chooses once for a connection how answers are read: from log-probabilities or from samples."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
+
+from textassay.runtime.errors import CapabilityError, MalformedResponse
+from textassay.runtime.messages import How
+from textassay.runtime.model import Model
+
+SAMPLES, SAMPLES_OF_THINKING = 20, 5
+"""Written answers in place of probabilities (G-Eval, section 2.3); fewer if the model thinks, as a
+thought costs more than fifty short answers."""
+TOKENS_TO_SHOW = 1024
+"""Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
+an answer. Any number above a short thought does; unused tokens cost nothing."""
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class LogprobsOrSamples:
+    """Reads log-probabilities if a model sends usable ones, else samples; never both in one run.
+
+    Both estimate the distribution over answers, exactly or by sampling (G-Eval, section 2.3). The
+    first answer decides, so that no mean mixes two measures.
+    """
+
+    _written: How = "sampled"
+    """How answers are read without log-probabilities."""
+    _replacement = "samples take"
+    """What replaces them, with its verb, for a warning that continues `the place of ...`."""
+
+    def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
+        self.model, self._ability = model, ability
+        self._decided: How | Literal[""] = ""
+        self._samples = 0
+        self._counting = asyncio.Lock()
+
+    @property
+    def reads_logprobs(self) -> bool | None:
+        """Whether log-probabilities are read; `None` if the first call will decide."""
+        if self._decided:
+            return self._decided == "logprob"
+        is_able: bool | None = getattr(self.model.capabilities, self._ability)
+        return is_able
+
+    @property
+    def how(self) -> How:
+        """How answers are read, by present knowledge."""
+        return self._written if self.reads_logprobs is False else "logprob"
+
+    def refuse(self) -> None:
+        """Read samples from now on."""
+        self._decided = "sampled"
+
+    async def first(
+        self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
+    ) -> T | None:
+        """Try log-probabilities: return the result of `read`; `None` if samples are to be read.
+
+        Args:
+            read: Asks the model, and reads log-probabilities.
+            was_asked: Whether a result of `read` came from the model: a blank text is not asked
+                about, and decides nothing.
+
+        Raises:
+            MalformedResponse: This answer has no usable log-probabilities, but others had.
+        """
+        if self.reads_logprobs is False:
+            return None
+        try:
+            found = await read()
+        except CapabilityError as error:
+            if self._decided == "logprob":
+                raise MalformedResponse(
+                    f"{error} (other answers had usable log-probabilities, and a run reads either"
+                    " these or samples)"
+                ) from error
+            if not self._decided:
+                self.refuse()
+                _log.warning(
+                    "%s the place of log-probabilities: %s sends no usable ones",
+                    self._replacement,
+                    self.model.name,
+                )
+            return None
+        if self._decided == "sampled":  # by another answer meanwhile
+            return None
+        if was_asked(found):
+            self._decided = "logprob"
+        return found
+
+    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
+        """Return the number of samples, after one has shown whether the model thinks."""
+        async with self._counting:
+            if not self._samples:
+                if self.model.capabilities.thinks is None:
+                    await ask_one()
+                self._samples = self.most_samples
+        return self._samples
+
+    @property
+    def most_samples(self) -> int:
+        """The number of samples by present knowledge."""
+        return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
+
+    @property
+    def notice(self) -> str:
+        """A sentence about how answers are read, for users before they pay for them."""
+        name, reads_logprobs = self.model.name, self.reads_logprobs
+        if reads_logprobs:
+            return f"reads log-probabilities of {name}"
+        if reads_logprobs is False:
+            return f"reads {self._count()}, as {name} sends no log-probabilities"
+        thinks = self.model.capabilities.thinks is None
+        written = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
+        return f"reads log-probabilities if {name} sends usable ones, else {written}"
+
+    def _count(self, note: str = "") -> str:
+        return f"{self.most_samples} samples{note} of each answer"
