@@ -48,6 +48,11 @@ def lazy_pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[An
     return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))
 
 
+def lazy_alternatives(start: str, /, **parts: str) -> re.Pattern[str]:
+    """Return the pattern of `start` and any of several parts, whose names say what they match."""
+    return lazy_pattern(f"{start}(?:{'|'.join(parts.values())})")
+
+
 class _LazyPattern:
     def __init__(self, text: str | bytes, flags: re.RegexFlag) -> None:
         self._how: tuple[Any, re.RegexFlag] = text, flags

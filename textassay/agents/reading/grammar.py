@@ -222,9 +222,7 @@ def _rank_of(
     opens = _OPENING.fullmatch(lead.text) is not None
     if compares or not (is_single or (opens and sentence.is_first)):
         return "loose"
-    if opens and sentence.is_first:
-        return "stated"
-    if sentence.is_first and _WORDS_BEFORE.fullmatch(lead.text):
+    if sentence.is_first and (opens or _WORDS_BEFORE.fullmatch(lead.text)):
         return "stated"
     if sentence.is_last and (lead.is_about_aspect or _SETTLING.fullmatch(sentence.text.strip())):
         return "closing"

@@ -76,9 +76,8 @@ def _agree_on(read: list[Rating | NoRating], missing: NoRating) -> float | NoRat
     values = {item.value for item in read if isinstance(item, Rating)}
     if len(values) > 1:
         listed = " and ".join(f"{value:g}" for value in sorted(values))
-        return NoRating(
-            "Contradictory", f"the answer rates this aspect more than once, as {listed}"
-        )
+        message = f"the answer rates this aspect more than once, as {listed}"
+        return NoRating("Contradictory", message)
     if values:
         return values.pop()
     return next((item for item in read if isinstance(item, NoRating)), missing)
@@ -188,18 +187,13 @@ class _JointReader:
         aspect = self.aspect_of(name)
         scale = aspect.scale if aspect else _ANY_NUMBER
         first = beside.strip(" \t|*_")
-        rating = parse_rating(
-            first or below,
-            scale=scale,
-            form=self._form,
-            aspect=aspect.name if aspect and not first else None,
-        )
+        label = aspect.name if aspect and not first else None
+        rating = parse_rating(first or below, scale=scale, form=self._form, aspect=label)
         if isinstance(rating, Rating) and aspect is not None:
             # `Fluency (1-10): 4` is out of 10, and so is all below `I use a scale of 1 to 10`
             own = name.strip(" *#") in aspect.name
             brackets = "" if own else re.sub(r"\A[^(\[]*", "", name)
-            other = without_scales(f"{above}\nScore {brackets}:\n{below}", scale, "")[1]
-            if other:
+            if other := without_scales(f"{above}\nScore {brackets}:\n{below}", scale, "")[1]:
                 rating = _other_scale(other)
         return _Entry(aspect, name, f"{first}\n{below}".strip(), rating)
 

@@ -150,7 +150,7 @@ class RatingField(NamedTuple):
     statement: Statement | None = None
     counts: bool = False
     """Whether it begins a line, as an answer's own object does."""
-    other: str = ""
+    other_scale: str = ""
     """Another scale that the object names; empty for none."""
 
 
@@ -173,9 +173,9 @@ def read_json_fields(
         for field, number in found:
             if number is not None:
                 span = _place(plain, field, in_order, start, end)
-                other = other_scale_beside(field, scale)
                 statement = Statement(number, None, span, end)
-                fields.append(RatingField(start, end, statement, counts, other))
+                other_scale = other_scale_beside(field, scale)
+                fields.append(RatingField(start, end, statement, counts, other_scale))
             elif "own" not in kinds and not (kinds and _is_remark(field)):
                 return _no_rating_in(field)
     return fields

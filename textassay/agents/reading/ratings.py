@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
 from textassay.agents.reading.grammar import RankedNumber, chosen_of, readings_of
-from textassay.agents.reading.json_fields import read_json_fields
+from textassay.agents.reading.json_fields import RatingField, read_json_fields
 from textassay.agents.reading.notation import (
     blank_out,
     plain_text,
@@ -27,13 +28,110 @@ from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import WINDOW, RatingForm, Statement, value_pattern
 from textassay.agents.reading.words import NOUN, TEXTS
-from textassay.lazy import lazy_pattern
+from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines
 
 MAX_ANSWER = 40_000
 """Characters of a longer answer that are read, at its end."""
-_SHORT = 40
-"""Characters of an answer that is likely to be given again."""
+_MAX_CACHED = 40
+"""Characters of an answer that is likely to be given again, such as `4` or `Rating: 4`."""
+
+_THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
+# a quotation of several lines
+_BLOCK = lazy_pattern(
+    r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
+)
+# half of {"score": 4}
+_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
+# In lower case, and `\W` in place of `\b`, so that a search only stops between words.
+_WITHDRAWN = lazy_alternatives(
+    r"\W",
+    # ignore that   disregard the 4   scrap my first score
+    order=r"(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s"
+    r"(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))",
+    # I must retract it   I take that rating back
+    retraction=r"i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b",
+    # the 4 no longer stands
+    fall=r"(?:can(?:no|['’])t|no\slonger)\sstands?\b",
+    # I have to abstain
+    abstention=r"i\s(?:must\s|have\sto\s)?abstain\b",
+    # my earlier score no longer holds
+    former=r"(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b",
+    # the rating above is therefore not valid
+    invalid=r"(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b",
+)
+_UNDECIDED = lazy_alternatives(
+    r"(?i)\b",
+    # I am not sure which of the two is right   unsure between them
+    unsure=r"(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
+    r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)|one\b|score|rating|number)|what\s(?:score|rating)|between\b)",
+    # I cannot really decide   I couldn't tell you which
+    unable=r"(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)",
+    # it is hard to decide between them
+    choice=r"(?:decide|choose)\sbetween",
+    # I leave it to the reader   let me know which
+    for_reader=r"have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)|(?:choose|pick)\swhichever|let\sme\sknow\swhich",
+    # I would need to see the rest
+    unread=r"to\s(?:see|read)\sthe\s(?:rest|full|whole)\b",
+    # or maybe a 3
+    second_number=r"(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z",
+)
+# the one to be rated is missing   this second text
+_ASKED_TEXT = lazy_pattern(
+    rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
+    rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
+)
+_LACKING = lazy_pattern(
+    r"(?i)\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
+)
+_NOT_RATED = lazy_alternatives(
+    "(?i)",
+    # coherence was not really assessed
+    english_verb=r"(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
+    r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b",
+    # coherence: n/a   coherence will follow
+    english=r"\b(?:n/a|leave\s(?:it\s)?open|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b",
+    # wird nicht bewertet   zur Kohärenz kann ich nichts sagen
+    german=r"\b(?:nichts\s\w*sagen|nicht\s(?:be\w+|ein\w+))",
+    # ne peut pas être évaluée
+    french=r"\bne\s(?:peut|peux)\spas\s(?:être\s)?(?:évalu|jug|not)",
+    # no se puede evaluar
+    spanish=r"\bno\s(?:se\s)?pued[eo]\s",
+    # non si può valutare
+    italian=r"\bnon\s(?:si\s)?p(?:osso|uò)\s",
+)
+# final score: 3   let me lower my score to
+_REPLACES = lazy_pattern(
+    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
+    r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
+)
+# Rating:
+_LABELED = lazy_pattern(r"[:=|]\W*\Z")
+_DOUBT = lazy_pattern(
+    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
+)
+# Score - 1
+_DASH = lazy_pattern(r"[-–—]\s*\Z")
+
+
+class _Question(NamedTuple):
+    """What the judge was asked."""
+
+    scale: tuple[float, float]
+    form: RatingForm
+    own: str
+    """Pattern of the aspect's name; empty for none."""
+    labels: tuple[str, ...]
+
+
+class _Prose(NamedTuple):
+    """What an answer says outside JSON."""
+
+    plain: str
+    """The answer without markup, JSON and what is said of other aspects, with spaces in place."""
+    numbers: list[RankedNumber]
+    other_scale: str
+    """Another scale than the asked one that it names; empty for none."""
 
 
 def parse_rating(
@@ -56,8 +154,8 @@ def parse_rating(
         aspect: Name of the judged aspect, which may label the rating.
         labels: Names of the letters from A on, which may stand beside or in place of them.
     """
-    if len(text) <= _SHORT:
-        return _parse_again(text, scale, form, aspect, labels)
+    if len(text) <= _MAX_CACHED:
+        return _parse_cached(text, scale, form, aspect, labels)
     left_out = max(0, len(text) - MAX_ANSWER)
     found = _parse(text[left_out:], scale, form, aspect, labels)
     if isinstance(found, Rating):
@@ -65,45 +163,93 @@ def parse_rating(
     return found
 
 
-# a quotation of several lines
-_BLOCK = lazy_pattern(
-    r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
-)
-_THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
-# In lower case, and `\W` in place of `\b`, so that a search only stops between words.
-_WITHDRAWN = lazy_pattern(
-    r"\W(?:(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
-    r"|i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b"
-    r"|(?:can(?:no|['’])t|no\slonger)\sstands?\b"
-    r"|i\s(?:must\s|have\sto\s)?abstain\b|(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
-    r"|(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b)"
-)
+def _parse(
+    text: str,
+    scale: tuple[float, float],
+    form: RatingForm,
+    aspect: str | None,
+    labels: tuple[str, ...],
+) -> Rating | NoRating:
+    if rating := _digits_alone(text, scale, form):
+        return rating
+    if "<think" in text:
+        text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
+    own = own_name(aspect, text)
+    whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
+    fields = read_json_fields(whole, scale, form, own, labels)
+    if isinstance(fields, NoRating):
+        return fields
+    question = _Question(scale, form, own, labels)
+    prose = _read_prose(whole, fields, question)
+    return prose if isinstance(prose, NoRating) else _decide(whole, fields, prose, question)
 
 
-# I am not sure which of the two is right; I leave it to the reader
-_UNDECIDED = lazy_pattern(
-    r"(?i)\b(?:(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
-    r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)"
-    r"|one\b|score|rating|number)|what\s(?:score|rating)|between\b)"
-    r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)"
-    r"|(?:decide|choose)\sbetween|have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
-    r"|(?:choose|pick)\swhichever|let\sme\sknow\swhich|to\s(?:see|read)\sthe\s(?:rest|full|whole)\b|(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z)"
-)
-# the one to be rated is missing; coherence was not assessed
-_ASKED_TEXT = lazy_pattern(
-    rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
-    rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
-)
-_LACKING = lazy_pattern(
-    r"(?i)\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
-)
-_NOT_RATED = lazy_pattern(
-    r"(?i)(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
-    r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b"
-    r"|\b(?:n/a|leave\s(?:it\s)?open|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b"
-    r"|\b(?:nichts\s\w*sagen|nicht\s(?:be\w+|ein\w+))|\bne\s(?:peut|peux)\spas\s(?:être\s)?(?:évalu|jug|not)"
-    r"|\bno\s(?:se\s)?pued[eo]\s|\bnon\s(?:si\s)?p(?:osso|uò)\s"
-)
+_parse_cached = lru_cache(maxsize=1024)(_parse)
+
+
+def _digits_alone(text: str, scale: tuple[float, float], form: RatingForm) -> Rating | None:
+    """Return the rating of an answer such as `4` or `Score: 4`.
+
+    These need none of the grammar's patterns, which take some 20 ms to compile.
+    """
+    digits = text.strip().removeprefix("Score: ").removeprefix("Rating: ").removesuffix(".")
+    if form == "number" and len(digits) < 4 and digits.isascii() and digits.isdigit():  # no year
+        start = text.index(digits)
+        if scale[0] <= int(digits) <= scale[1]:
+            return Rating(float(digits), (start, start + len(digits)))
+    return None
+
+
+def _without_quotations(plain: str) -> str:
+    """Return the text with quotations of several lines as spaces, unless it is nothing else."""
+    if '"' not in plain and "“" not in plain:
+        return plain
+    rest = _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), plain)
+    return rest if rest.strip() else plain
+
+
+def _read_prose(whole: str, fields: list[RatingField], question: _Question) -> _Prose | NoRating:
+    """Return what an answer says beside its JSON; `NoRating` for a letter with a wrong label."""
+    scale, form, own, labels = question
+    plain = blank_out(whole, [(field.start, field.end) for field in fields])
+    if form == "letters" and labels:
+        named = _without_label_names(plain, labels)
+        if isinstance(named, NoRating):
+            return named
+        plain = named
+    # half an object is not read as prose
+    if not plain.strip() if fields else _OBJECT.match(plain):
+        return _Prose(plain, [], "")
+    plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
+    plain, other_scale = without_scales(plain, scale, own)
+    plain = without_enumeration(plain)
+    numbers = _without_off_scale(list(readings_of(plain, form, own, scale[0])), *scale)
+    return _Prose(plain, numbers, other_scale)
+
+
+def _decide(
+    whole: str, fields: list[RatingField], prose: _Prose, question: _Question
+) -> Rating | NoRating:
+    """Return the rating in the fields and the prose of an answer, or why there is none."""
+    plain, own = prose.plain, question.own
+    in_fields = [field.statement for field in fields if field.statement]
+    in_prose, revising = chosen_of(prose.numbers)
+    if not in_fields and not in_prose and (rating := _label_alone(plain, question)):
+        return rating
+    statements = in_fields + _without_replaced(plain, in_prose, own)
+    if not in_prose and not any(field.counts for field in fields):
+        return _missing(whole, statements)
+    is_named = any(one.owner == "aspect" for one in prose.numbers if one.statement in in_prose)
+    if not in_fields and _is_left_open(plain, in_prose[-1].end, own, is_named=is_named):
+        return NoRating("NoScoreFound", "the answer leaves the rating open")
+    last = max(statement.span[0] for statement in statements)
+    sentence = max(whole.rfind(sign, 0, last) for sign in ".!?\n") + 1
+    if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
+        return NoRating("NoScoreFound", "the answer takes its rating back")
+    end = max(statement.end for statement in in_fields + in_prose)
+    later = [number for number in revising if number.span[0] >= end]
+    other_scale = next((one.other_scale for one in fields if one.other_scale), prose.other_scale)
+    return _agreed_rating(plain, statements, later, other_scale, question)
 
 
 def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
@@ -129,68 +275,8 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     )
 
 
-_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
-
-
-def _parse(
-    text: str,
-    scale: tuple[float, float],
-    form: RatingForm,
-    aspect: str | None,
-    labels: tuple[str, ...],
-) -> Rating | NoRating:
-    # `4` and `Score: 4` need none of the grammar's patterns, which take some 20 ms to compile
-    digits = text.strip().removeprefix("Score: ").removeprefix("Rating: ").removesuffix(".")
-    if form == "number" and len(digits) < 4 and digits.isascii() and digits.isdigit():  # no year
-        start = text.index(digits)
-        if scale[0] <= int(digits) <= scale[1]:
-            return Rating(float(digits), (start, start + len(digits)))
-    if "<think" in text:
-        text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
-    own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
-    if '"' in whole or "“" in whole:
-        rest = _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)
-        whole = rest if rest.strip() else whole
-    fields = read_json_fields(whole, scale, form, own, labels)
-    if isinstance(fields, NoRating):
-        return fields
-    plain = blank_out(whole, [(field.start, field.end) for field in fields])
-    other = next((field.other for field in fields if field.other), "")
-    if form == "letters" and labels:
-        named = _without_label_names(plain, labels)
-        if isinstance(named, NoRating):
-            return named
-        plain = named
-    stated = [field for field in fields if field.statement is not None]
-    read, in_words = list[RankedNumber](), ""
-    # half an object is not read as prose
-    if (not fields and not _OBJECT.match(plain)) or (fields and plain.strip()):
-        plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
-        plain, in_words = without_scales(plain, scale, own)
-        plain = without_enumeration(plain)
-        read = _without_counts(list(readings_of(plain, form, own, scale[0])), scale)
-    prose, revising = chosen_of(read)
-    if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
-        return rating
-    statements = [f.statement for f in stated if f.statement]
-    statements += _without_replaced(plain, prose, own)
-    if not prose and not any(field.counts for field in stated):
-        return _missing(whole, statements)
-    is_named = any(one.owner == "aspect" for one in read if one.statement in prose)
-    if prose and not stated and _is_left_open(plain, prose[-1].end, own, is_named=is_named):
-        return NoRating("NoScoreFound", "the answer leaves the rating open")
-    end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
-    last = max(statement.span[0] for statement in statements)
-    sentence = max(whole.rfind(sign, 0, last) for sign in ".!?\n") + 1
-    if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
-        return NoRating("NoScoreFound", "the answer takes its rating back")
-    behind = [number for number in revising if number.span[0] >= end]
-    return _settle(plain, statements, behind, scale, form, other or in_words)
-
-
-def _without_counts(numbers: list[RankedNumber], scale: tuple[float, float]) -> list[RankedNumber]:
+def _without_off_scale(numbers: list[RankedNumber], low: float, high: float) -> list[RankedNumber]:
     """Return the numbers without those off the scale that are no ratings beside one on it."""
-    low, high = scale
     is_rated = any(
         one.rank in ("stated", "said", "closing") and low <= one.statement.value <= high
         for one in numbers
@@ -204,26 +290,13 @@ def _without_counts(numbers: list[RankedNumber], scale: tuple[float, float]) -> 
     ]
 
 
-# final score: 3   let me lower my score to
-_REPLACES = lazy_pattern(
-    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
-    r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
-)
-
-
-_LABELED = lazy_pattern(r"[:=|]\W*\Z")
-_DOUBT = lazy_pattern(
-    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
-)
-
-
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     if len(statements) < 2:
         return statements
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
-    if not any(last) or not last[-1]:
+    if not last[-1]:
         return statements
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
     if any(named) and not named[-1]:
@@ -233,10 +306,6 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     if is_labeled and not _DOUBT.search(plain, statements[-2].end, statements[-1].span[0]):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
-
-
-# A judge who says no more than `4` or `Rating: 4` says it many times.
-_parse_again = lru_cache(maxsize=1024)(_parse)
 
 
 def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
@@ -263,14 +332,12 @@ def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
     return blank_out(plain, spans)
 
 
-def _label_alone(
-    plain: str, labels: Sequence[str], scale: tuple[float, float]
-) -> Rating | NoRating | None:
+def _label_alone(plain: str, question: _Question) -> Rating | NoRating | None:
     """Return the label whose name is the first or the last line: `correct`, `Verdict: correct`."""
     lines = [line for line in plain.split("\n") if line.strip()]
     found = dict[int, tuple[int, int]]()
     for line in {0: lines[0], -1: lines[-1]}.values() if lines else ():
-        for index, label in enumerate(labels):
+        for index, label in enumerate(question.labels):
             pattern = (
                 rf"(?i)\W{{0,8}}(?:(?:(?:final|overall|my|the)\s)*{NOUN}\s{{0,3}}(?:[:=]|is)\W{{0,6}})?"
                 rf"(?P<name>{re.escape(label)})\W{{0,6}}"
@@ -280,61 +347,57 @@ def _label_alone(
                 found[index] = (start + match.start("name"), start + match.end("name"))
     if len(found) > 1:
         return NoRating("Contradictory", "the answer states more than one rating")
-    return next((Rating(scale[0] + index, span) for index, span in found.items()), None)
+    return next((Rating(question.scale[0] + index, span) for index, span in found.items()), None)
 
 
-def _settle(
+def _agreed_rating(
     plain: str,
-    statements: list[Statement],
-    behind: list[Statement],
-    scale: tuple[float, float],
-    form: RatingForm,
-    other: str,
+    ratings: list[Statement],
+    later: list[Statement],
+    other_scale: str,
+    question: _Question,
 ) -> Rating | NoRating:
     """Return the one rating that is stated, or why there is none.
 
     Args:
         plain: The answer without markup.
-        statements: Its ratings.
-        behind: The numbers that follow them, which may take a rating back.
-        scale: Lowest and highest rating.
-        form: How the rating was asked for.
-        other: The other scale that the answer names; empty for none.
+        ratings: Its ratings.
+        later: The numbers that follow them, which may take a rating back.
+        other_scale: The other scale that the answer names; empty for none.
+        question: What the judge was asked.
     """
-    rating = statements[-1]
-    low, high = scale
-    if len({(one.value, one.top or high) for one in statements}) > 1:
-        return NoRating("Contradictory", "the answer states more than one rating")
-    start, stop = rating.span
-    lines = (line.strip() for line in plain.split("\n"))
-    if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
-        return NoRating("Contradictory", "several lines of the answer are different ratings")
-    # `[[9]], [[5]]`, of two texts
-    if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
-        return NoRating("Contradictory", "the answer marks more than one rating")
-    if other:
-        return NoRating(
-            "OffScale",
-            f"the answer names another scale ({other:.60}) than {scale_in_words(scale, form)}",
-        )
+    rating, form, (low, high) = ratings[-1], question.form, question.scale
+    if message := _contradiction(plain, ratings, question):
+        return NoRating("Contradictory", message)
+    if other_scale:
+        message = f"the answer names another scale ({other_scale:.60}) than "
+        return NoRating("OffScale", message + scale_in_words(question.scale, form))
     if rating.top not in (None, high) or not low <= rating.value <= high:
-        shown = plain[start:stop] if form == "letters" else f"{rating.value:g}"
+        shown = plain[slice(*rating.span)] if form == "letters" else f"{rating.value:g}"
         out_of = f" out of {rating.top:g}" if rating.top is not None else ""
-        return NoRating(
-            "OffScale", f"the rating {shown}{out_of} is off {scale_in_words(scale, form)}"
-        )
+        message = f"the rating {shown}{out_of} is off "
+        return NoRating("OffScale", message + scale_in_words(question.scale, form))
+    start = rating.span[0]
     if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
-    for number, *_ in behind:
-        if low <= number <= high and number != rating.value:
-            return NoRating(
-                "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
-            )
+    for number in later:
+        if low <= number.value <= high and number.value != rating.value:
+            message = f"{number.value:g} follows the rating {rating.value:g} by itself"
+            return NoRating("Contradictory", message)
     return Rating(rating.value, rating.span)
 
 
-# Score - 1
-_DASH = lazy_pattern(r"[-–—]\s*\Z")
+def _contradiction(plain: str, statements: list[Statement], question: _Question) -> str:
+    """Return how the ratings of an answer contradict each other; empty for not at all."""
+    if len({(one.value, one.top or question.scale[1]) for one in statements}) > 1:
+        return "the answer states more than one rating"
+    lines = (line.strip() for line in plain.split("\n"))
+    if len(set(filter(value_pattern(question.form).fullmatch, lines))) > 1:
+        return "several lines of the answer are different ratings"
+    # `[[9]], [[5]]`, of two texts
+    if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
+        return "the answer marks more than one rating"
+    return ""
 
 
 def _missing(plain: str, statements: list[Statement]) -> NoRating:

@@ -67,10 +67,7 @@ _SCALES = (
         ("scale", "range"),
         rf"{_A}(?P<numbers>{_RANGE})[\s-](?:point\s)?(?:likert\s)?(?:rating\s)?(?:scale|range)\b",
     ),
-    (
-        ("scale",),
-        rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b",
-    ),
+    (("scale",), rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b"),
     # the maximum is 10, best possible score: 10
     (
         ("max", "highest", "best", "top", "full", "perfect"),

@@ -20,15 +20,7 @@ from textassay.agents.reading.values import (
     ranges_of,
     values_in,
 )
-from textassay.agents.reading.words import (
-    FOREIGN,
-    JUDGES,
-    LETTER,
-    NOUN,
-    QUALITY,
-    REASONS,
-    TEXTS,
-)
+from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, QUALITY, REASONS, TEXTS
 from textassay.lazy import lazy_pattern
 
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"

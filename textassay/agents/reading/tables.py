@@ -46,11 +46,8 @@ def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
     row, column = found
     start, end = rows[row + 1][column]
     # there has to be room for the sign before it
-    return (
-        (start, end)
-        if _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start()
-        else None
-    )
+    is_rating = _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start()
+    return (start, end) if is_rating else None
 
 
 def _cells(line: re.Match[str], between: str) -> list[tuple[int, int]]:

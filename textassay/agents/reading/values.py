@@ -217,10 +217,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
     is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
-    if (not is_set_apart and _DEFINES.match(text, end)) or _is_pronoun(text, match):
-        return False
     # 1 that I did not like
-    if text.startswith((" that ", " who "), match.end()):
+    is_article = _is_pronoun(text, match) or text.startswith((" that ", " who "), match.end())
+    if is_article or (not is_set_apart and _DEFINES.match(text, end)):
         return False
     # Fluency [5]: the top of its scale
     if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):
