@@ -18,7 +18,8 @@ from tests.responses_server import response_of
 from textassay.runtime import errors
 from textassay.runtime.backends import responses_format
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.batches.dialect import BatchHttp, Dialect
+from textassay.runtime.batches.anthropic import AnthropicDialect
+from textassay.runtime.batches.dialect import BatchHttp, BatchStatus, Dialect
 from textassay.runtime.batches.model import open_dialect
 from textassay.runtime.errors import (
     AnswerTooLong,
@@ -85,6 +86,25 @@ ANSWERS = {
 @pytest.mark.parametrize(("name", "payload", "sample"), ANSWERS.values(), ids=ANSWERS)
 async def test_answers_without_their_thoughts(name, payload, sample, opened: Open) -> None:
     assert opened(name).read(payload, ASK).samples == (sample,)
+
+
+async def test_an_account_without_money_ends_a_row_as_it_ends_a_call(opened: Open) -> None:
+    """The single calls for rows that failed at the server would fail, too."""
+    told = {"type": "billing_error", "message": "Check your payment details."}
+    result = {"type": "errored", "error": {"type": "error", "error": told}}
+    dialect = opened("anthropic/m")
+    assert isinstance(dialect, AnthropicDialect)
+    found = dialect._read_result({"custom_id": "k", "result": result})
+    assert isinstance(found.error, errors.QuotaExhausted)
+
+
+async def test_a_failed_precondition_of_gemini_is_a_refusal(opened: Open) -> None:
+    """Its code is one of two that google/rpc/code.proto maps to 400 besides INVALID_ARGUMENT."""
+    error = {"code": 9, "message": "User location is not supported for the API use."}
+    answer = {"response": {"inlinedResponses": {"inlinedResponses": [{"error": error}]}}}
+    status = BatchStatus(ended=True, word="SUCCEEDED", failure="", answer=answer)
+    found = [one async for one in opened("gemini/m").results("batches/b", status, ["k"])]
+    assert [type(one.error) for one in found] == [RequestRefused]
 
 
 async def test_a_refusal_of_anthropic_is_not_an_answer(opened: Open) -> None:

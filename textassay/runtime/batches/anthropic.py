@@ -41,10 +41,11 @@ from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestR
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
 
-# https://docs.anthropic.com/en/api/errors
+# https://platform.claude.com/docs/en/api/errors; the others are read like api_error (500)
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
+    "billing_error": 402,
     "permission_error": 403,
     "not_found_error": 404,
     "request_too_large": 413,

@@ -33,7 +33,8 @@ from textassay.runtime.model import Request, Response
 from textassay.version import __version__
 
 PAGE = 100
-"""Batches on one page of a provider's list: the most that OpenAI's API reference allows."""
+"""Batches on one page of a provider's list: the most that OpenAI's API reference allows (1 to
+100, 20 by default)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,9 @@ from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
-_CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
-"""HTTP statuses of the gRPC codes in errors of single requests, as in google/rpc/code.proto."""
+_CODES = {3: 400, 5: 404, 7: 403, 8: 429, 9: 400, 11: 400, 14: 503, 16: 401}
+"""HTTP statuses of the gRPC codes in errors of single requests, as in google/rpc/code.proto; the
+others are read like INTERNAL (500)."""
 _FINISH: dict[str | None, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
