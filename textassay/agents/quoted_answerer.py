@@ -37,7 +37,8 @@ DRY_RUN_ANSWER = (
 )
 MAX_TOKENS = 256
 """Longest answer in tokens to one question; an answer to several questions has as many for each. It
-is several times as long as a quoted sentence (`DRY_RUN_ANSWER`), and unused tokens cost nothing."""
+is too short for 0.02 % of 27,567 sentences of SummEval, RealSumm, Newsroom and RAGChecker, half of
+it for 0.2 %, a quarter for 13 %; unused tokens cost nothing."""
 
 _VERDICTS: dict[str, AnswerVerdict] = {
     "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",

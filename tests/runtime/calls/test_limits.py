@@ -16,7 +16,14 @@ from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.limits import MAX_PAUSE, WINDOW, LimitedModel, Limiter, Permit
+from textassay.runtime.calls.limits import (
+    MAX_PAUSE,
+    WINDOW,
+    LimitedModel,
+    Limiter,
+    Permit,
+    Window,
+)
 from textassay.runtime.errors import (
     ConfigurationError,
     ContentRefused,
@@ -75,6 +82,15 @@ async def keep_busy(
         for _ in range(workers):
             tasks.create_task(work())
     return grants
+
+
+def test_a_window_keeps_no_more_than_its_minute():
+    """Also where nobody asks for its state, as without a limit of tokens."""
+    window = Window()
+    for second in range(300):
+        window.add(1000.0 + second, 7)
+    assert (window.requests, window.tokens) == (WINDOW // 1 + 1, 7 * (WINDOW // 1 + 1))
+    assert len(window._cells) == window.requests
 
 
 def most_in(times: list[float], seconds: float) -> int:

@@ -17,8 +17,8 @@ import orjson
 from textassay.lazy import lazy_pattern
 
 SEARCHED_CHARACTERS = 8192
-"""Longest beginning of an error body that is searched, so that a page in place of an error takes no
-longer; any size above an error message does."""
+"""Longest beginning of an error body that is searched: 1 MB is read in 9 ms in place of 490. 70
+recorded refusals have at most 198 characters; a quarter or four times as much reads them alike."""
 
 FAULTS = {
     # insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in

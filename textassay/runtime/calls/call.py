@@ -73,8 +73,8 @@ class Posting(NamedTuple):
 
 
 MIN_CACHED_TOKENS = 1024
-"""Tokens of the shortest prefix that providers cache: OpenAI's and Anthropic's guides to prompt
-caching."""
+"""Tokens of the shortest prefix that providers cache: OpenAI's guide to prompt caching. Anthropic's
+names 512 to 4,096 by model, and 1,024 for most."""
 
 PLAIN = Posting()
 """The posting of a plain request."""

@@ -388,7 +388,10 @@ class LengthOrder(Order):
         for length, number, entry in sorted(waiting, key=lambda one: abs(one[0] - own)):
             padded = max(longest, length) * (len(batch) + 1)
             padding = padded - tokens - length
-            # Small batches do not fill the device, so padding them costs no time.
+            # Small batches do not fill the device, so padding them costs no time: without the 512,
+            # prompts of 10 to 80 tokens take 27 % more batches with 64 waiting. Without the share,
+            # prompts of about 400 tokens have 36 % more tokens with 16 waiting, 5 % with 64; a
+            # quarter of it takes twice the batches.
             is_wasteful = padded > 512 and padding > 0.15 * padded
             is_full = len(batch) == MAX_BATCH or padded > self._batch_tokens
             if batch and (is_full or is_wasteful):
