@@ -74,7 +74,7 @@ class Posting(NamedTuple):
 
 MIN_CACHED_TOKENS = 1024
 """Tokens of the shortest prefix that providers cache: OpenAI's guide to prompt caching. Anthropic's
-names 512 to 4,096 by model, and 1,024 for most."""
+names 512 to 4,096 by model."""
 
 PLAIN = Posting()
 """The posting of a plain request."""
