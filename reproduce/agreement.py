@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reproduce.scores import NotHere, Scorer
 from reproduce.table import Column, Row, Statistic
 from textassay import agreement
 from textassay.runtime.messages import Example
+from textassay.table import Estimate
 
 Interval = tuple[float, float]
 
@@ -117,11 +117,20 @@ def _figures(
         level=scorer.table.level,
         bootstrap=bootstrap,
     )
-    intervals: Mapping[Any, Interval | None] = found.ci or {}
+    values: Mapping[str, Estimate] = {str(name): one for name, one in found.ci.items()}
     return {
-        (column, statistic): Figure(getattr(found, statistic), intervals.get(statistic), found.n)
+        (column, statistic): Figure(
+            getattr(found, statistic), interval_of(values.get(statistic)), found.n
+        )
         for statistic in column.statistics
     }
+
+
+def interval_of(estimate: Estimate | None) -> Interval | None:
+    """Return the ends of an estimate's interval; `None` without one."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return estimate.low, estimate.high
 
 
 def _check_rated(column: Column, rated: Sequence[float | None], data: str) -> None:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from reproduce.agreement import Figure, Figures
+from reproduce.agreement import Figure, Figures, interval_of
 from reproduce.scores import Scorer
 from reproduce.table import Column
-from textassay.agreement.correlation import Floats, spearman
+from textassay.agreement.correlation import spearman
 from textassay.agreement.joined import People
 from textassay.agreement.labels import label_agreement
+from textassay.arrays import Floats
 from textassay.estimation.calibration import calibrate
 from textassay.estimation.columns import Columns, join_columns, read_judged, scales_of
 from textassay.estimation.probabilities import calibration_error, with_temperature
@@ -68,7 +69,7 @@ def _figures(rows: Rows, column: Column, folder: Path | None, bootstrap: int) ->
     )  # fmt: skip
     exact, n = found.measures["accuracy"], len(every.ids)
     return {
-        "exact": Figure(exact.value, exact.ci, n),
+        "exact": Figure(exact.value, interval_of(exact.estimate), n),
         "constant": Figure(exact.constant, None, n),
         "auc": Figure(_area(every.scores, every.ratings) if len(levels) == 2 else None, None, n),
         "mae": Figure(float(np.abs(every.scores - every.ratings).mean()), None, n),

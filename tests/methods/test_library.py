@@ -319,7 +319,7 @@ def test_trees_and_plans_are_saved_as_toml_or_json_only(tmp_path):
     half = Aspect(name="a", definition="d", question="half of a pair: \ud83d")
     tree = AspectTree(aspects=(half,))
     for module, content in ((trees, tree), (plans, Plan(assistants={}))):
-        with pytest.raises(ConfigurationError, match=r"saved as \.toml or \.json"):
+        with pytest.raises(ConfigurationError, match=r"end in \.toml or \.json"):
             module.save(content, tmp_path / "tree.yaml")
     with pytest.raises(ConfigurationError, match=r"save it as \.json"):
         trees.save(tree, tmp_path / "tree.toml")

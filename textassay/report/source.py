@@ -24,7 +24,7 @@ from textassay.agreement.joined import People
 from textassay.agreement.records import judged_data, refuse_other_labels
 from textassay.arrays import Floats
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Scale, Score
@@ -266,20 +266,16 @@ class DataSource:
     """The reason why there are no examples; empty if there are examples."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
-    judged: Iterable[Example] = ()
-    """The run's own data, if other data were given: rows without a source get theirs."""
+    other_sources: int = 0
+    """Number of rated examples whose text was judged with another source; they are used."""
+
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Trivial measures of the texts by name and id; computed when first needed."""
 
     @cached_property
     def people(self) -> People:
         """All ratings, as `agreement` and `estimate` read them."""
-        return People(list(self.examples.values()), judged=self.judged)
-
-    @property
-    def other_sources(self) -> int:
-        """Number of rated examples whose text was judged with another source; they are used."""
-        return self.people.count_other_sources() if self.examples else 0
+        return People(list(self.examples.values()))
 
     @property
     def rated_aspects(self) -> Sequence[str]:
@@ -346,9 +342,11 @@ def open_data(
     if data is None:
         return _own_data(run)
     given = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
+    found = DataSource(Path(given.name).name, _with_sources(run, given))
+    found = leave_out_other_texts(run, found, found.examples)
     judged = () if given.is_same_file(own := judged_data(run.folder)) else own
-    found = DataSource(Path(given.name).name, _by_id(given), judged=judged)
-    return leave_out_other_texts(run, found, found.examples)
+    people = People(list(found.examples.values()), judged=judged)
+    return replace(found, other_sources=people.count_other_sources())
 
 
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
@@ -426,6 +424,19 @@ def _own_data(run: RunSource) -> DataSource:
     return found
 
 
+def _with_sources(run: RunSource, given: Examples) -> dict[str, Example]:
+    """Return examples by id; rows without a source get it from the run's own data."""
+    examples, judged = _by_id(given), judged_data(run.folder)
+    named = sources_by_id(examples.values())
+    if None not in named.values() or getattr(judged, "name", "") == given.name:
+        return examples
+    known = sources_by_id(judged)
+    return {
+        id_: one if named[id_] else one.model_copy(update={"group": known.get(id_)})
+        for id_, one in examples.items()
+    }
+
+
 def _by_id(examples: Examples) -> dict[str, Example]:
     return {example.id: example for example in examples}
 
@@ -478,11 +489,7 @@ def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
 
 @dataclass
 class JoinedPage:
-    """Scores with the ratings in `DataSource.people`, one row per score, shape (n,) each.
-
-    Rows of the data with other texts have been left out by `open_data`; ids, sources and ratings
-    are paired as `agreement/joined.py` does.
-    """
+    """One row per score, shape (n,) each."""
 
     values: Floats
     """The judge's value; NaN if unscored."""
