@@ -33,7 +33,7 @@ from textassay.runtime.backends.local.llamacpp import (
     Loader,
     usable_cores,
 )
-from textassay.runtime.backends.local.model import LocalOptions
+from textassay.runtime.backends.local.model import LocalRules
 from textassay.runtime.backends.local.scoring import Evaluation
 from textassay.runtime.backends.local.tokens import Ids, sort_key
 from textassay.runtime.model import ChoicesRequest
@@ -112,7 +112,7 @@ class Bare:
         self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
     ) -> None:
         self.loaded: LoadedGGUF = Loader(
-            LocalOptions("bare", "error"),
+            LocalRules("bare", "error"),
             str(path),
             LocalSettings(n_ctx=1024, n_gpu_layers=arguments.gpu_layers, threads=arguments.threads),
         )()
