@@ -242,8 +242,8 @@ async def _await_value(value: Any) -> Any:
 
 
 ASSUMED_THOUGHT_TOKENS = 600
-"""Estimated tokens of a thought: about the median, 623, of 11 published counts for short judgments
-at low and medium effort (0 to 2,206); the estimate of thoughts is proportional to it."""
+"""Estimated tokens of a thought: about the median, 623, of the 11 counts for short judgments in
+docs/thinking.md (0 to 2,206); the estimate of thoughts is proportional to it."""
 
 
 class DryRunModel(ModelProxy, PostingModel):

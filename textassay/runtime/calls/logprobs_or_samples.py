@@ -16,8 +16,8 @@ SAMPLES, SAMPLES_OF_THINKING = 20, 5
 thought costs more than fifty short answers."""
 TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
-an answer. Of 11 published counts for short judgments (0 to 2,206), 6 fit, 4 into a quarter and all
-into four times as much; unused tokens cost nothing."""
+an answer. Of the 11 counts in docs/thinking.md (0 to 2,206), 6 fit, 4 into a quarter and all into
+four times as much; unused tokens cost nothing."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -36,10 +36,10 @@ from textassay.runtime.storage.files import encode
 
 ALLOWANCES: Final = (4096, 16384, 32768)
 """Tokens for a thought, in addition to the answer's: the first at low and medium effort, the second
-at high effort, and the next one for a model that ran out of them. All of 11 published counts for
-short judgments at low and medium effort (0 to 2,206 tokens) fit into the first, and only 6 into a
-quarter of it; at high effort, 6,264 were counted. The last is the length that Qwen3's model card
-recommends for most queries; OpenAI's guide to reasoning reserves 25,000 with the answer."""
+at high effort, and the next one for a model that ran out of them. All of the 11 counts for short
+judgments in docs/thinking.md (0 to 2,206 tokens) fit into the first, and only 6 into a quarter of
+it; at high effort, 6,264 were counted. The last is the length that Qwen3's model card recommends
+for most queries; OpenAI's guide to reasoning reserves 25,000 with the answer."""
 
 THINKING_NAMES = lazy_pattern(
     r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
