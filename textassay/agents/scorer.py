@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from textassay.agents.aggregation import (
     EMPTY,
@@ -37,7 +37,6 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
-from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
     Expectation,
@@ -51,9 +50,7 @@ from textassay.agents.reading.labels import (
     schema_of,
     score_schema,
 )
-from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating
-from textassay.agents.reading.ratings import parse_rating
-from textassay.agents.reading.values import RatingForm
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating, RatingForm
 from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered_score
 from textassay.runtime.base import NO_USAGE, Json, Message, Usage
 from textassay.runtime.calls.logprobs_or_samples import (
@@ -68,6 +65,9 @@ from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score
 from textassay.runtime.model import Model, Sample, scoring, thought_note
 from textassay.runtime.questions import Question
+
+if TYPE_CHECKING:
+    from textassay.agents.reading.joint import JointAnswer
 
 RatingReading = Literal["text", "sampled", "logprob", "auto"]
 """One answer read as text, the mean of several, the mean over label tokens, or the last if the
@@ -324,6 +324,9 @@ class Scorer:
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
+        # takes time to import, and no answer is read before the first one has arrived
+        from textassay.agents.reading.ratings import parse_rating
+
         form, labels = form_for(aspect, self.form), tuple(aspect.labels)
         return parse_rating(
             sample.text, scale=aspect.scale, form=form, aspect=aspect.name, labels=labels
@@ -579,6 +582,8 @@ class JointScorer:
         )
 
     def _read(self, sample: Sample, aspects: tuple[Aspect, ...]) -> JointAnswer:
+        from textassay.agents.reading.joint import parse_joint
+
         refuse_filtered(sample)
         return parse_joint(whole_lines(sample), aspects, self.form)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtim
 from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout, Task
-from textassay.agents.reading.values import RatingForm
+from textassay.agents.reading.outcomes import RatingForm
 from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph

@@ -29,9 +29,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity.
 
-    Building validators takes much of the time of a start. Classes that few runs use, and that no
-    other class contains, build them on first use (`defer_build`). Deferring all of them would make
-    cached runs a tenth slower.
+    Building validators takes much of the time of a start. Classes that few runs use build them on
+    first use (`defer_build`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

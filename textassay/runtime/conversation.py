@@ -35,11 +35,11 @@ _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
 """Kinds of pieces to shorten, in order, each with its least number of characters and its name."""
 
 
-class _Material(BaseModel):
+class _Material(BaseModel, defer_build=True):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Passage(_Material):
+class Passage(_Material, defer_build=True):
     """One of the source texts of an output, such as a retrieved document."""
 
     text: str
@@ -52,7 +52,7 @@ class Passage(_Material):
     """The retriever's relevance score; not shown to judges."""
 
 
-class ToolCall(_Material):
+class ToolCall(_Material, defer_build=True):
     """A call of a tool by an assistant."""
 
     name: str
@@ -63,7 +63,7 @@ class ToolCall(_Material):
     """The id to which its result refers."""
 
 
-class ConversationMessage(_Material):
+class ConversationMessage(_Material, defer_build=True):
     """One message of a conversation."""
 
     role: str = Field(min_length=1)

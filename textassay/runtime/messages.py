@@ -511,7 +511,7 @@ class Plan(Message, defer_build=True):
         return hash((self.steps, self.text))  # prompts are kept by plan
 
 
-class SubQuestion(Message):
+class SubQuestion(Message, defer_build=True):
     """One yes/no question about one part of the output (DecompEval, section 3.2)."""
 
     text: str = Field(min_length=1)
@@ -522,7 +522,7 @@ class SubQuestion(Message):
     """Position of the sentence in the output, from 0."""
 
 
-class Assignment(Message):
+class Assignment(Message, defer_build=True):
     """The input of a method's graph: an example and the aspects to judge it on."""
 
     example: Example

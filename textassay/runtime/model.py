@@ -36,7 +36,7 @@ class ChatMessage(Message):
     """
 
 
-class Function(Message):
+class Function(Message, defer_build=True):
     """A function that a model may call in its answer."""
 
     name: str

@@ -38,7 +38,7 @@ OFF_BY = 0.01
 probabilities: with five levels of Jev it is off by up to .04."""
 
 
-class Option(Message):
+class Option(Message, defer_build=True):
     """One answer that a question allows."""
 
     name: str = Field(min_length=1)
@@ -47,7 +47,7 @@ class Option(Message):
     """Definition, for the model."""
 
 
-class Question(Message):
+class Question(Message, defer_build=True):
     """A question with the options that may answer it; see `yes_no`, `choice` and `rating`."""
 
     kind: QuestionKind
@@ -148,7 +148,7 @@ class QuestionLimits(Message):
         )
 
 
-class NamedText(Message):
+class NamedText(Message, defer_build=True):
     """A text of the material for questions."""
 
     name: str = Field(min_length=1)
@@ -208,7 +208,7 @@ class DecisionRequest(Message, defer_build=True):
         return other
 
 
-class Way(Message):
+class Way(Message, defer_build=True):
     """How answers were obtained; part of the signature of their scores."""
 
     how: Literal["decision", "logprob", "sampled", "text"]

@@ -24,7 +24,7 @@ CRITERIA = "criteria"
 _Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-class Criterion(BaseModel):
+class Criterion(BaseModel, defer_build=True):
     """One thing that a text should or should not do."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -97,7 +97,7 @@ def _source(cls: type) -> str:
     return "".join(linecache.getlines(file, vars(module))) if file else ""
 
 
-class LocalSettings(Message):
+class LocalSettings(Message, defer_build=True):
     """How a local model is loaded.
 
     Unlike the other settings, these may change answers; they are part of a model's identity.
@@ -128,7 +128,7 @@ class LocalSettings(Message):
     and record it in the score (`source`, the default of the embedded model)."""
 
 
-class TransformersSettings(Message):
+class TransformersSettings(Message, defer_build=True):
     """How a model of the transformers library is loaded.
 
     Part of a model's identity, as `LocalSettings` is.
@@ -177,7 +177,7 @@ class EndpointSettings(Message):
     """Address of the proxy; by default `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` set it."""
 
 
-class OneOfEndpoints(EndpointSettings):
+class OneOfEndpoints(EndpointSettings, defer_build=True):
     """One of several endpoints of a model: address, share of the requests and limits.
 
     Other settings are the model's.

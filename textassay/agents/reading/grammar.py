@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.clauses import Lead, Owner, lead_of
+from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.sentences import (
     SIGNS,
     Sentence,
@@ -37,7 +38,7 @@ from textassay.agents.reading.sentences import (
     sentences_of,
     values_of,
 )
-from textassay.agents.reading.values import WINDOW, RatingForm, Statement, statement_of
+from textassay.agents.reading.values import WINDOW, Statement, statement_of
 from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 

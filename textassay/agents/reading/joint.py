@@ -24,10 +24,9 @@ from textassay.agents.reading.json_fields import (
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.agents.reading.lists import slugs_of
 from textassay.agents.reading.notation import plain_text
-from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
+from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
 from textassay.agents.reading.ratings import MAX_ANSWER, parse_rating
 from textassay.agents.reading.scales import without_scales
-from textassay.agents.reading.values import RatingForm
 from textassay.lazy import lazy_pattern
 from textassay.runtime.base import Json
 from textassay.runtime.declining import declines

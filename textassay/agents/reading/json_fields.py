@@ -15,16 +15,10 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
-from textassay.agents.reading.outcomes import DECLINED, NoRating
+from textassay.agents.reading.outcomes import DECLINED, NoRating, RatingForm
 from textassay.agents.reading.scales import is_scale, numbers_of
 from textassay.agents.reading.sentences import reports_below
-from textassay.agents.reading.values import (
-    WINDOW,
-    RatingForm,
-    Statement,
-    statement_of,
-    value_pattern,
-)
+from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
 from textassay.agents.reading.words import NOUN, any_of
 from textassay.lazy import lazy_pattern
 from textassay.runtime.declining import declines

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from textassay.agents.reading.json_in_prose import object_schema
-from textassay.agents.reading.values import RatingForm
+from textassay.agents.reading.outcomes import RatingForm
 from textassay.runtime.base import Json, ScoreError
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from textassay.agents.reading.values import WINDOW, RatingForm
+from textassay.agents.reading.outcomes import RatingForm
+from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS
 from textassay.lazy import lazy_pattern
 

@@ -1,9 +1,14 @@
-"""The result of reading an answer: a rating, or the reason why it has no usable one."""
+"""The form in which ratings are asked for, and the result of reading an answer.
+
+The result is a rating, or the reason why there is no usable one.
+"""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+RatingForm = Literal["number", "letters", "stars"]
+"""How ratings are asked for."""
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
 """Why there is no rating: the answer holds none in a clear form, holds one that the scale does not
 have, says no, or states two that differ."""

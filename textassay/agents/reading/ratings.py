@@ -24,9 +24,9 @@ from textassay.agents.reading.notation import (
     without_enumeration,
     write_as_numbers,
 )
-from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
+from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.values import WINDOW, RatingForm, Statement, value_pattern
+from textassay.agents.reading.values import WINDOW, Statement, value_pattern
 from textassay.agents.reading.words import NOUN, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines

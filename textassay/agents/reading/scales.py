@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
-from textassay.agents.reading.values import RatingForm, is_quoted, number_in
+from textassay.agents.reading.outcomes import RatingForm
+from textassay.agents.reading.values import is_quoted, number_in
 from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 

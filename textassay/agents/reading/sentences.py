@@ -12,14 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from textassay.agents.reading.values import (
-    WINDOW,
-    RatingForm,
-    is_bare,
-    is_quoted,
-    ranges_of,
-    values_in,
-)
+from textassay.agents.reading.outcomes import RatingForm
+from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, values_in
 from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, QUALITY, REASONS, TEXTS
 from textassay.lazy import lazy_pattern
 

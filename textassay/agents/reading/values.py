@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.words import (
     CHINESE_NUMBERS,
     HALF,
@@ -24,9 +25,6 @@ from textassay.agents.reading.words import (
     UNIT,
 )
 from textassay.lazy import lazy_pattern
-
-RatingForm = Literal["number", "letters", "stars"]
-"""How ratings are asked for."""
 
 
 class Statement(NamedTuple):
