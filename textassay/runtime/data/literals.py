@@ -14,8 +14,8 @@ from typing import Any
 from textassay.lazy import lazy_pattern
 
 _STRING = lazy_pattern(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_NAME = re.compile(r"[A-Za-z_][\w.]*|<NA>")
+_NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NAME = lazy_pattern(r"[A-Za-z_][\w.]*|<NA>")
 _WORDS = {
     "True": True, "False": False, "true": True, "false": False, "None": None, "null": None,
     "nan": None, "NaN": None, "NA": None, "<NA>": None, "NaT": None,

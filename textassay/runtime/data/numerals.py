@@ -1,18 +1,19 @@
 """Reads numbers as spreadsheets and people write them: decimal commas, thousands, percent.
 
-Imports no other module of textassay, since `textassay check` reads its tables with it.
+Imports nothing heavy, since `textassay check` reads its tables with it.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Literal, NamedTuple
+
+from textassay.lazy import lazy_pattern
 
 Decimal = Literal[".", ","]
 """The decimal mark of numbers that are written as text."""
 
-_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_GROUPED = re.compile(
+_PLAIN = lazy_pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_GROUPED = lazy_pattern(
     r"[+-]?[1-9]\d{0,2}(?P<mark>[.,'’ \u00a0\u202f])\d{3}(?:(?P=mark)\d{3})*"
     r"(?:(?!(?P=mark))(?P<decimal>[.,])\d+)?"
 )
