@@ -131,9 +131,11 @@ class Decisions:
             options = [str(level) for level in range(len(options))]
         if is_list:
             answer["probabilities"] = [
-                {"value": int(o) if kind == "score" else o, "probability": p}
-                for o, p in zip(options, shares, strict=True)
+                {"value": o, "probability": p} for o, p in zip(options, shares, strict=True)
             ]
+            if kind == "score":
+                for place, level in enumerate(answer["probabilities"]):
+                    level |= {"value": place, "label": question["levels"][place]["label"]}
         else:
             answer["probabilities"] = dict(zip(options, shares, strict=True))
         return answer
@@ -169,7 +171,9 @@ def shares_of(material: str, question: Json, options: list[str]) -> list[float]:
 
 def _usage(tokens: int, questions: int) -> Json:
     return {"input_tokens": tokens, "output_tokens": 2 * questions,
-            "total_tokens": tokens + 2 * questions}  # fmt: skip
+            "total_tokens": tokens + 2 * questions,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
 
 
 def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:

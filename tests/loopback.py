@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from aiohttp import BodyPartReader, web
 
 from tests.waiting import HANGS_AFTER
@@ -33,6 +36,45 @@ async def listening(handler: Handler, tls: ssl.SSLContext | None = None) -> Asyn
         yield f"{host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+def make_certificate(folder: Path, host: str) -> Path:
+    """Return a certificate for a host that no authority has signed, with its key, in one file."""
+    key, pem, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    names = ("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}")
+    try:
+        command = (*made, *names, "-keyout", str(key), "-out", str(pem))
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    both.write_text(pem.read_text() + key.read_text())
+    return both
+
+
+@asynccontextmanager
+async def tunneling(handler: Handler, certificate: Path) -> AsyncIterator[str]:
+    """Have every host of a certificate answered by a handler; yields the address of the proxy."""
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+
+        async def pass_on(come: asyncio.StreamReader, go: asyncio.StreamWriter) -> None:
+            while piece := await come.read(2**16):
+                go.write(piece)
+            go.close()
+
+        await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    async with listening(handler, tls) as address:
+        port = int(address.rpartition(":")[2])
+        proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+        async with proxy:
+            yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
 
 
 async def form_of(request: web.BaseRequest) -> dict[str, bytes]:

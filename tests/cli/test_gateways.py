@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.cli.harness import (
     write_lines,
 )
 from tests.decision_server import Decisions, deciding_in_thread
-from tests.loopback import in_thread, listening
+from tests.loopback import in_thread, listening, make_certificate
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import read_manifest
 
@@ -127,18 +126,7 @@ def test_a_cost_without_counts_of_tokens_is_not_for_want_of_a_price(tmp_path):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory) -> Path:
     """A certificate for localhost that no authority has signed, with its key, in one file."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, pem = folder / "key.pem", folder / "cert.pem"
-    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
-    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
-    try:
-        command = (*made, *names, "-keyout", str(key), "-out", str(pem))
-        subprocess.run(command, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed")
-    both = folder / "both.pem"
-    both.write_text(pem.read_text() + key.read_text())
-    return both
+    return make_certificate(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 @pytest.mark.parametrize("name", ["direct/m", "openai/m"])

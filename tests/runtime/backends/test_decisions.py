@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.decision_server import Decisions, serve_decisions, shares_of
-from tests.loopback import listening
+from tests.loopback import listening, make_certificate, tunneling
 from textassay.runtime import errors
 from textassay.runtime.backends.by_name import decides
 from textassay.runtime.backends.decisions import (
@@ -21,6 +22,7 @@ from textassay.runtime.backends.decisions import (
     known_price,
     request_fields,
 )
+from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import ChatMessage, Request
@@ -264,6 +266,8 @@ async def test_an_answer_without_usage_counts_with_an_unknown_cost():
         (529, {"detail": {"error_type": "overloaded_error", "message": "x"}},
          errors.ServerFailed),
         (200, {"error": {"code": 503, "message": "loading"}}, errors.ServerFailed),
+        (200, {"error": {"code": "loading", "message": "x"}}, errors.ServerFailed),
+        (200, {"error": {"code": "bad_request", "message": "x"}}, errors.RequestRefused),
     ],
 )  # fmt: skip
 async def test_refusals_of_providers_have_the_class_that_says_what_to_do(status, body, kind):
@@ -276,7 +280,8 @@ async def test_refusals_of_providers_have_the_class_that_says_what_to_do(status,
             await model.decide(ASKED)
         await model.aclose()
     assert type(caught.value) is kind
-    assert getattr(caught.value, "retry_after", 2) == (None if status == 200 else 2)
+    wait = None if status == 200 else 2
+    assert getattr(caught.value, "retry_after", wait) == wait
 
 
 @pytest.mark.parametrize(
@@ -422,8 +427,6 @@ def test_only_the_maker_of_a_model_promises_that_its_questions_are_independent()
 @pytest.mark.parametrize(
     ("name", "address", "reason"),
     [
-        ("strands_decider/a-decider", "arn:aws:bedrock-agentcore:us-east-1:123456789012:runtime/d",
-         "an address of AWS, which takes signed requests only"),
         ("strands_decider/a-decider", None, "needs the server's address: api_base="),
         ("databricks/databricks-openjev-qwen35-4b", None, "needs the server's address"),
         ("fireworks_ai/accounts/fireworks/routers/rune", None, "use systemone/accounts"),
@@ -438,79 +441,184 @@ async def test_a_decision_model_that_cannot_be_asked_says_why(name, address, rea
     await model.aclose()
 
 
-@pytest.mark.parametrize("name", ["openai/gpt-6-luna", "typesafe/jev-latest"])
-async def test_litellm_gives_the_same_values(name, monkeypatch):
-    for variable in ("OPENAI_API_KEY", "TYPESAFE_API_KEY"):
-        monkeypatch.setenv(variable, "none")
-    load_litellm()
-    server = Decisions()
-    async with serve_decisions(server) as address:
-        model = LiteLLMModel(name, api_base=address)
-        assert model.capabilities.decide
-        response = await model.decide(ASKED)
-        form = "openai" if "input" in server.requests[0] else "systemone"
-        direct = DecisionModel(NAMES[form], api_base=address)
-        expected = await direct.decide(ASKED)
-        for each in (model, direct):
-            await each.aclose()
-    assert [a.probabilities for a in response.answers] == [
-        a.probabilities for a in expected.answers
-    ]
-    assert response.usage.cost is not None
-
-
 LITELLM_NAMES = {
-    "typesafe/jev-latest": "", "perplexity/pplx-decider-latest": "", "hosted_vllm/judge": "",
-    "databricks/judge": "/serving-endpoints", "cloudflare/clef": "/ai/run",
+    "openai/gpt-6-luna": "", "typesafe/jev-latest": "", "perplexity/pplx-decider-latest": "",
+    "hosted_vllm/judge": "", "databricks/judge": "/serving-endpoints", "cloudflare/clef": "/ai/run",
     "openrouter/typesafe/jev-1.13": "/api", "azure_ai/Microsoft-Decision-1": "",
     "strands_decider/strands-decider-2B": "",
 }  # fmt: skip
-"""Names of providers in System One's form, with the path of their addresses."""
+"""Names of each provider, the first in OpenAI's form, with the path of their addresses."""
+
+
+async def ask_twice(
+    name: str, server: Decisions, request: DecisionRequest = ASKED
+) -> tuple[DecisionResponse, list[Json | None], list[tuple[str, str | None]]]:
+    """Ask ourselves and by litellm's own function.
+
+    Returns our answers, litellm's to the same questions, and the path and key of both requests.
+    """
+    form = "openai" if name.startswith("openai/") else "systemone"
+    sent: list[tuple[str, str | None]] = []
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        sent.append((asked.path, asked.headers.get("Authorization")))
+        return await server.answer(asked)
+
+    litellm = load_litellm()
+    function = litellm.adecisions if form == "openai" else litellm.asystemone
+    async with listening(answer) as address:
+        place = {"api_base": f"{address}{LITELLM_NAMES[name]}", "api_key": "a-key"}
+        model = LiteLLMModel(name, **place)
+        ours = await model.decide(request)
+        theirs = await function(model=name, **place, **request_fields(request, form))
+        await model.aclose()
+    answers = theirs.model_dump()["answers"]
+    if isinstance(answers, dict):
+        answers = [answers.get(f"q{place}") for place in range(1, len(request.questions) + 1)]
+    return ours, answers, sent
+
+
+def numbers_of(answer: Json | None) -> list[float] | None:
+    """Return the probabilities of an answer in either form; `None` without one."""
+    shares = (answer or {}).get("probabilities")
+    if shares is None:
+        yes = [p for key in ("probability", "noul") if (p := (answer or {}).get(key)) is not None]
+        return yes or None
+    return [*shares.values()] if isinstance(shares, dict) else [s["probability"] for s in shares]
 
 
 @pytest.mark.parametrize("name", LITELLM_NAMES)
+async def test_litellm_s_own_functions_ask_and_answer_the_same(name):
+    server = Decisions()
+    ours, theirs, sent = await ask_twice(name, server)
+    assert server.requests[0] == server.requests[1]
+    assert sent == [(sent[0][0], "Bearer a-key")] * 2
+    shares = [[*answer.probabilities.values()] for answer in ours.answers]
+    assert [shares[0][:1], *shares[1:]] == [numbers_of(answer) for answer in theirs]
+    assert ours.answers[2].score == theirs[2]["score"]
+    assert ours.usage.cost is not None or not name.startswith(("openai/", "typesafe/"))
+
+
+def _improbable_level(change: Callable[[Any], None]) -> Callable[[Json], None]:
+    """Change the highest level, whose probability is so low that the sum does not show it."""
+
+    def spoil(payload: Json) -> None:
+        answers = payload["answers"]
+        rating = answers[-1] if isinstance(answers, list) else answers["q3"]
+        shares, rating["score"] = rating["probabilities"], 0.0
+        for place, p in enumerate((1.0, 0.0, 0.0)):
+            if isinstance(shares, list):
+                shares[place]["probability"] = p
+            else:
+                shares[str(place)] = p
+        change(shares)
+
+    return spoil
+
+
+def _drop_last(some: Any) -> None:
+    some.pop() if isinstance(some, list) else some.popitem()
+
+
+def _write_last_level(shares: Any) -> None:
+    if isinstance(shares, list):
+        shares[-1]["probability"] = "0.0"
+    else:
+        shares["2"] = "0.0"
+
+
 @pytest.mark.parametrize(
-    ("spoilt", "reason"),
+    ("spoil", "place", "reason", "theirs"),
     [
-        (lambda answer: answer["probabilities"].pop("2"), "not of the options asked"),
-        (lambda answer: answer["probabilities"].update({"2": "0.0"}), "'0.0'"),
+        (_improbable_level(_drop_last), 2, "not of the options asked", [1.0, 0.0, 0.0]),
+        (_improbable_level(_write_last_level), 2, "'0.0' was sent", [1.0, 0.0, 0.0]),
+        (_set_first(math.nan), 0, "nan", [math.nan]),
+        (_set_first(1.2), 0, "1.2", [1.2]),
+        (lambda payload: _drop_last(payload["answers"]), 2, "the server sent no answer", None),
     ],
+    ids=["level dropped", "text", "nan", "above 1", "answer dropped"],
 )
-async def test_litellm_fills_in_no_level_that_a_provider_left_out(name, spoilt, reason):
-    """An improbable level, so that the sum does not show it."""
-    sent: list[tuple[str, Json]] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        sent.append((request.path, await request.json()))
-        rated = {"type": "score", "score": 0.0, "confidence": 1.0, "legend": {"0": "a"},
-                 "probabilities": {"0": 1.0, "1": 0.0, "2": 0.0}}  # fmt: skip
-        answers = {"q1": rated, "q2": json.loads(json.dumps(rated))}
-        spoilt(rated)
-        return web.json_response({"model": "m", "answers": answers, "usage": {"input_tokens": 1}})
-
-    async with listening(answer) as address:
-        model = LiteLLMModel(name, api_base=f"{address}{LITELLM_NAMES[name]}", api_key="a-key")
-        response = await model.decide(ASKED.about([LEVELS, LEVELS]))
-        await model.aclose()
-    assert [answer.outcome for answer in response.answers] == ["invalid", "scored"]
-    assert reason in response.answers[0].problem.message
-    assert sent[0][0].startswith(LITELLM_NAMES[name])
-    assert "state" in sent[0][1]
+@pytest.mark.parametrize("name", ["openai/gpt-6-luna", "typesafe/jev-latest"])
+async def test_what_litellm_s_own_functions_pass_on_is_invalid_with_a_reason(
+    name, spoil, place, reason, theirs
+):
+    ours, answers, _ = await ask_twice(name, Decisions(spoil=spoil))
+    assert ours.answers[place].outcome == "invalid"
+    assert reason in ours.answers[place].problem.message
+    assert numbers_of(answers[place]) == pytest.approx(theirs, nan_ok=True)
 
 
-async def test_litellm_does_not_swap_reordered_answers(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+async def test_litellm_s_own_function_swaps_reordered_answers():
     three = ASKED.about([Question.yes_no(f"Is it fine {place}?") for place in range(3)])
+    right, _, _ = await ask_twice("openai/gpt-6-luna", Decisions(), three)
+    spoilt = Decisions(spoil=lambda payload: payload["answers"].reverse())
+    ours, theirs, _ = await ask_twice("openai/gpt-6-luna", spoilt, three)
+    assert [answer.outcome for answer in ours.answers] == ["invalid", "scored", "invalid"]
+    assert "names the question 'q3', not q1" in ours.answers[0].problem.message
+    swapped = [[answer.p_yes] for answer in reversed(right.answers)]
+    assert [numbers_of(answer) for answer in theirs] == swapped
 
-    def reverse(payload: Json) -> None:
-        payload["answers"] = payload["answers"][::-1]
 
-    async with serve_decisions(Decisions(spoil=reverse)) as address:
-        model = LiteLLMModel("openai/gpt-6-luna", api_base=address)
-        response = await model.decide(three)
+ARN = "arn:aws:bedrock-agentcore:us-east-1:123456789012:runtime/a_decider"
+AWS_HOST = "bedrock-agentcore.us-east-1.amazonaws.com"
+
+
+def is_signed(request: web.Request, body: bytes) -> bool:
+    """Whether AWS's library signs a request in the same way with the right secret."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    *_, names, signature = re.split("SignedHeaders=|, Signature=", request.headers["Authorization"])
+    headers = {name: request.headers[name] for name in names.split(";")}
+    again = AWSRequest("POST", f"https://{AWS_HOST}{request.raw_path}", headers, body)
+    again.context["timestamp"] = headers["x-amz-date"]
+    signer = SigV4Auth(Credentials("an-id", "a-secret"), "bedrock-agentcore", "us-east-1")
+    text = signer.string_to_sign(again, signer.canonical_request(again))
+    return signature == signer.signature(text, again)
+
+
+@pytest.mark.parametrize(
+    ("environment", "fails"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}, ""),
+        ({"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "another"},
+         "signed with credentials of AWS"),
+        ({}, "no signature of AWS: “Unable to locate credentials”"),
+        ({"STRANDS_DECIDER_API_KEY": "a-token"}, ""),
+    ],
+    ids=["credentials", "wrong secret", "nothing", "token"],
+)  # fmt: skip
+async def test_requests_to_aws_are_signed(environment, fails, monkeypatch, tmp_path):
+    for variable in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE_NAME"):
+        monkeypatch.delenv(f"AWS_{variable}", raising=False)
+    for variable in ("CONFIG_FILE", "SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(f"AWS_{variable}", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    server = Decisions()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.headers["X-Amzn-Bedrock-AgentCore-Runtime-Session-Id"]
+        is_accepted = request.headers["Authorization"] == "Bearer a-token"
+        if is_accepted or is_signed(request, await request.read()):
+            return await server.answer(request)
+        return web.json_response({"message": "The signature does not match."}, status=403)
+
+    certificate = make_certificate(tmp_path, AWS_HOST)
+    async with tunneling(answer, certificate) as proxy:
+        endpoint = Endpoint(proxy=proxy, tls=ssl.create_default_context(cafile=certificate))
+        model = LiteLLMModel("strands_decider/a-decider", api_base=ARN, endpoint=endpoint)
+        if fails:
+            with pytest.raises(errors.AuthenticationFailed, match=fails):
+                await model.decide(ASKED)
+        else:
+            response = await model.decide(ASKED)
+            assert [answer.outcome for answer in response.answers] == ["scored"] * 3
+            expected = {"model": "a-decider", **request_fields(ASKED, "systemone")}
+            assert server.requests == [expected]
         await model.aclose()
-    assert [answer.outcome for answer in response.answers] == ["invalid", "scored", "invalid"]
-    assert json.loads(response.model_dump_json())
 
 
 @pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda check: check.__name__)

@@ -7,9 +7,10 @@ retries, no limits, no cache: wrappers do that, as for `direct.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
+from yarl import URL
 
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, first_set
-from textassay.runtime.backends.http_client import HttpClient, json_headers
+from textassay.runtime.backends.http_client import HTTPAnswer, HttpClient, json_headers
 from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import (
     CapabilityError,
@@ -46,6 +48,8 @@ from textassay.runtime.questions import (
 
 WireForm = Literal["openai", "systemone", "google"]
 """Google's is System One's with other names of fields."""
+Sign = Callable[[str, bytes], tuple[Mapping[str, str], bytes]]
+"""Returns the headers, and the body, with which a request to an address is accepted."""
 
 
 class Family(NamedTuple):
@@ -181,10 +185,12 @@ class DecisionModel:
         price: Price | None = None,
         endpoint: Endpoint | None = None,
         family: Family | None = None,
+        sign: Sign | None = None,
     ) -> None:
         """Keep the address; nothing is connected before the first request.
 
-        The family of the provider is found by address and name if it is not given.
+        The family of the provider is found by address and name if it is not given. `sign` may wait
+        for a server of credentials, and is called in a thread.
         """
         prefix, _, self._model = name.partition("/")
         self.name = name
@@ -195,6 +201,10 @@ class DecisionModel:
         key = api_key or first_set(key_variables(family, api_base))
         headers = json_headers(key, endpoint.key_header or family.key_header)
         self._http = _DecisionClient(api_base, endpoint, name=name, headers=headers, key=key)
+        self._http.sign = sign
+        if sign and not key:
+            note = "; the request was signed with credentials of AWS"
+            self._http.server = self._http.server._replace(key=note)
         self.identity = {
             "backend": "decisions",
             "model": self._model,
@@ -235,6 +245,21 @@ class DecisionModel:
 
 
 class _DecisionClient(HttpClient):
+    sign: Sign | None = None
+
+    def send(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> Coroutine[Any, Any, HTTPAnswer]:
+        """Send one request, signed if the server wants that."""
+        if self.sign is None:
+            return super().send(method, url, body, headers)
+        return self._send_signed(self.sign, method, url, body)
+
+    async def _send_signed(self, sign: Sign, method: str, url: str, body: bytes) -> HTTPAnswer:
+        headers, signed = await asyncio.to_thread(sign, url, body)
+        # the address is signed as well, and aiohttp would decode parts of it
+        return await self.request(method, URL(url, encoded=True), signed, headers)
+
     def status_error(
         self,
         status: int,

@@ -16,6 +16,7 @@ import orjson
 from aiohttp import hdrs
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
+from yarl import URL
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
@@ -165,26 +166,25 @@ class HttpClient:
         # Hooks of an application that watches aiohttp are called by the session alone.
         is_special = self._proxy or session.trace_configs
         if method != "POST" or len(body) > LARGE or is_special:
-            return self._request(session, method, url, body, headers)
+            return self.request(method, url, body, headers)
         key = (url, *headers.items()) if headers else (url,)
         if pattern := self._patterns.get(key):
             # Joined here, before a connection is waited for: what orjson returns takes up to eight
             # times its length, and a thousand calls may be waiting.
             text = b"%b%d\r\n\r\n%b" % (pattern.head, len(body), body)
             return self._exchange(session, pattern.request, text)
-        return self._request(session, method, url, body, headers, key)
+        return self.request(method, url, body, headers, key)
 
-    async def _request(
+    async def request(
         self,
-        session: aiohttp.ClientSession,
         method: str,
-        url: str,
+        url: str | URL,
         body: bytes,
         headers: Mapping[str, str] | None,
         key: tuple[object, ...] = (),
     ) -> HTTPAnswer:
         """Send any request; remember it under a key as the pattern of similar requests."""
-        response = await session.request(
+        response = await self.session().request(
             method,
             url,
             # aiohttp writes a file piece by piece

@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from textassay.runtime.backends import openai_format
+import orjson
+
+from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.decisions import (
     DecisionModel,
@@ -40,6 +42,7 @@ from textassay.runtime.backends.openai_format import (
 from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
+    AuthenticationFailed,
     CapabilityError,
     ConfigurationError,
     MalformedResponse,
@@ -318,23 +321,29 @@ class LiteLLMModel(PostingModel):
         base = config.resolve_api_base(self._address or address)
         if not base:
             raise ConfigurationError(f"model {self.name!r} needs the server's address: api_base=")
-        if config.signs_with_aws(base):
-            raise ConfigurationError(
-                f"model {self.name!r} is at an address of AWS, which takes signed requests only,"
-                " and typed questions are sent unsigned; serve it elsewhere, and give the address"
-                " with api_base="
-            )
         model = config.canonical_model(model)
+        key = None if self._http.has_login else config.resolve_api_key(self._key or key)
+
+        def sign(url: str, body: bytes) -> tuple[Mapping[str, str], bytes]:
+            own = config.validate_environment({}, model, key)
+            try:
+                headers, signed = config.sign_request(own, url, base, orjson.loads(body), key, {})
+            except Exception as error:  # of AWS's library, which looks in many places
+                why = http_errors.quote(self._errors.scrub(str(error)))
+                raise AuthenticationFailed(f"{self.name}: no signature of AWS: {why}") from None
+            return headers, signed or body
+
         # without the version in the address, too, which litellm adds
-        base, _, path = config.get_complete_url(base, model).rpartition("/")
+        address, _, path = config.get_complete_url(base, model).rpartition("/")
         form: WireForm = "openai" if provider in ("azure", "openai") else "systemone"
         return DecisionModel(
             f"{provider}/{config.request_model(model)}",
-            api_base=base,
-            api_key=None if self._http.has_login else config.resolve_api_key(self._key or key),
+            api_base=address,
+            api_key=key,
             price=self._price,
             endpoint=self._endpoint,
             family=self._family._replace(name=provider, form=form, path=f"/{path}"),
+            sign=sign if config.signs_with_aws(base) else None,
         )
 
     async def aclose(self) -> None:
