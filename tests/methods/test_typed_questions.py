@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -391,6 +392,37 @@ async def test_a_second_run_and_a_resumed_one_ask_nothing(tmp_path):
     assert [s.value for s in resumed] == [s.value for s in first]
     assert [s.value for s in first] == [s.value for s in again]
     assert [s.signature for s in first] == [s.signature for s in again]
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+@pytest.mark.parametrize("method", ["decide", "llm-score", "hd-eval", "pairwise"])
+async def test_a_resumed_run_asks_the_whole_set_of_questions_that_may_influence_each_other(
+    method, is_chat, tmp_path
+):
+    """Only the missing score is written, and it is the one that a run without errors has."""
+    examples = [EXAMPLE.model_copy(update={"output": text}) for text in ("It slept.", "It ran.")]
+    examples[1] = examples[1].model_copy(update={"id": "y"})
+    server, chatting = Decisions(leak=True), json_judge()
+    async with serve_decisions(server) as address:
+        asked: dict[str, Any] = {"method": method, "task": "summarization"}
+        if is_chat:
+            asked |= {"model": chatting, "options": {"profile": "typed"}}
+        else:
+            asked |= {"model": "systemone/judge", "settings": {"api_base": address}}
+        whole = await textassay.evaluate(examples, **asked, out=tmp_path / "whole")
+        counts = [len(server.requests), len(chatting.requests)]
+        lines = (tmp_path / "whole" / "scores.jsonl").read_text().splitlines()
+        run = tmp_path / "run"
+        shutil.copytree(tmp_path / "whole", run)
+        problem = {"type": "ServerFailed", "message": "overloaded"}
+        lost = json.loads(lines[1]) | {"outcome": "error", "value": None, "error": problem}
+        (run / "scores.jsonl").write_text("\n".join([lines[0], json.dumps(lost), *lines[2:], ""]))
+        resumed = await textassay.evaluate(examples, **asked, out=run, resume=True)
+        assert [len(server.requests), len(chatting.requests)] == counts  # the answers are stored
+    values = [{(score.id, score.aspect): score.value for score in one} for one in (whole, resumed)]
+    assert values[0] == values[1]
+    written = (run / "scores.jsonl").read_text().splitlines()[len(lines) :]
+    assert [json.loads(line)["aspect"] for line in written] == [lost["aspect"]]
 
 
 def texts(output: str) -> tuple[NamedText, ...]:

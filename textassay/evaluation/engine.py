@@ -119,7 +119,9 @@ class EvaluationEngine:
     ) -> None:
         self._source, self._method = source, method
         # once: methods compute these on every access
-        self._needs, self._aspects = traits_of(method).needs, tuple(method.aspects)
+        traits = traits_of(method)
+        self._needs, self._is_joint = traits.needs, traits.judges_jointly
+        self._aspects = tuple(method.aspects)
         self.workers = max(1, workers)
         """Examples in work at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
@@ -201,15 +203,25 @@ class EvaluationEngine:
 
     def _assignment(self, example: Example) -> Assignment | None:
         """Return the example with the aspects that have no score; `None` if all have one."""
-        open_ones = self._aspects
-        if self._completed is not None:
-            # completed per aspect, not per example: a resumed run requests only missing scores
-            open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
-        if open_ones:
-            return Assignment(example=example, aspects=open_ones)
+        if open_ones := self._open_aspects(example):
+            # where a score may depend on the other aspects, all are judged again, and only the
+            # missing scores are kept
+            aspects = self._aspects if self._is_joint else open_ones
+            return Assignment(example=example, aspects=aspects)
         self._done += 1
         self._settled_before += 1
         return None
+
+    def _open_aspects(self, example: Example) -> tuple[Aspect, ...]:
+        if self._completed is None:
+            return self._aspects
+        # completed per aspect, not per example: a resumed run requests only missing scores
+        return tuple(a for a in self._aspects if not self._completed.has(example.id, a.label))
+
+    def _kept_aspects(self, assignment: Assignment) -> Collection[str]:
+        """Return the labels of the judged aspects whose scores are missing."""
+        is_open = self._open_aspects(assignment.example) if self._is_joint else assignment.aspects
+        return {aspect.label for aspect in is_open}
 
     async def _judge_with_material(self, assignment: Assignment) -> _JudgedExample:
         """Judge the aspects for which the example has the material; the others abstain."""
@@ -223,7 +235,8 @@ class EvaluationEngine:
             if not scores:  # the run stops
                 return example, []
             unmet |= {score.aspect: score for score in scores}
-        return example, [unmet[aspect.label] for aspect in aspects]
+        kept = self._kept_aspects(assignment)
+        return example, [unmet[aspect.label] for aspect in aspects if aspect.label in kept]
 
     async def _judge(self, assignment: Assignment) -> _JudgedExample:
         started, began = datetime.now(UTC), time.monotonic()
@@ -243,7 +256,8 @@ class EvaluationEngine:
             "seconds": round((time.monotonic() - began) * 1e6) / 1e6,
             "text_digest": text_digest(assignment.example),
         }
-        scores = to_scores(result, assignment, ledger.usages, self._method, of_session)
+        kept = self._kept_aspects(assignment)
+        scores = to_scores(result, assignment, ledger.usages, self._method, of_session, kept)
         if suffix := self._signature_suffix():
             scores = [
                 score.model_copy(update={"signature": score.signature + suffix}) for score in scores
@@ -333,8 +347,9 @@ def to_scores(
     usages: list[Usage],
     method: Method,
     of_session: Mapping[str, Any],
+    kept: Collection[str],
 ) -> list[Score]:
-    """Turn the result of a graph into one score for every requested aspect.
+    """Turn the result of a graph into one score for every kept aspect.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
     claims (a plan, the steps of an aspect) are put on the first.
@@ -349,6 +364,8 @@ def to_scores(
     notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
+        if aspect.label not in kept:
+            continue
         score = validate_score(item, example.id, aspect.label, of_session)
         if isinstance(score, Failure):
             score = error_score(example, aspect, score, method).model_copy(update=of_session)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence, common_fields
+from textassay.agents.aggregation import Average, as_evidence, broken_part, common_fields
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow, related_aspects
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import is_whole, points_of
@@ -138,6 +138,10 @@ class CoAScore(RatingMethod):
     ) -> Score:
         ratings = ratings or JointScores(scores=())  # definitions alone are shown
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
+        if error := broken_part(ratings.scores):
+            about = common_fields(example, aspect, how=self.how, signature=self.signature)
+            about |= {"usage": ratings.usage, "evidence": evidence}
+            return Score.unscored(error.type, error.message, outcome="error", **about)
         # without any rating the last prompt, and so the score, would be LLMScore's
         is_unknown = ratings.scores and all(score.error for score in ratings.scores)
         if is_unknown and example.output.strip():

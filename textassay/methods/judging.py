@@ -383,6 +383,11 @@ class PromptMethod(TaskMethod, ABC):
         return tuple(way.sign(self.signature) for way in ways)
 
     @property
+    def judges_jointly(self) -> bool:
+        """Whether its questions may influence each other."""
+        return any("|joint|" in signature for signature in self.signatures)
+
+    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
         return self.answerer.probabilities if self.answerer else None

@@ -91,6 +91,9 @@ class Traits:
     """Required fields of an example, by aspect name."""
     has_scale: bool = True
     """Whether values have a scale; counts and log-probabilities have none."""
+    judges_jointly: bool = False
+    """Whether a score may depend on the other aspects, since one request asks about all: a resumed
+    run then judges an example on all aspects, and keeps only the missing scores."""
 
 
 def traits_of(method: object) -> Traits:

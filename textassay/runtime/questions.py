@@ -25,6 +25,7 @@ from textassay.runtime.base import (
     ScoreError,
     Usage,
 )
+from textassay.runtime.errors import AnswerUnfinished, ModelError
 from textassay.runtime.images import Image
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
@@ -250,7 +251,8 @@ class QuestionAnswer(Message, defer_build=True):
     mass: Number | None = None
     """Total probability of all options; `None` if unknown."""
     outcome: Outcome = "scored"
-    """`abstained` if the model refused this question, `invalid` if its answer fails a check."""
+    """`abstained` if the model refused this question, `invalid` if its answer fails a check,
+    `error` if its request failed and others of the same `decide` were answered."""
     problem: ScoreError | None = None
     """Why there is no answer; `None` exactly if `outcome` is `scored`."""
     unreported: tuple[str, ...] = ()
@@ -334,6 +336,13 @@ def invalid_answer(kind: str, message: str) -> QuestionAnswer:
 def refused_answer(message: str) -> QuestionAnswer:
     """Return the answer to a question that the model refuses."""
     return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Declined", message=message))
+
+
+def failed_answer(error: ModelError) -> QuestionAnswer:
+    """Return the answer to a question whose request failed, while others were answered."""
+    outcome: Outcome = "invalid" if isinstance(error, AnswerUnfinished) else "error"
+    problem = ScoreError(type=type(error).__name__, message=str(error))
+    return QuestionAnswer(outcome=outcome, problem=problem)
 
 
 def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:

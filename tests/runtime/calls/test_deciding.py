@@ -29,13 +29,17 @@ from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.calls.call import Call, Wrapper
 from textassay.runtime.calls.deciding import DecidingModel, TypedJudge, decider, possible_ways
 from textassay.runtime.errors import (
+    AnswerUnfinished,
+    AuthenticationFailed,
     BudgetReached,
     CapabilityError,
     ConfigurationError,
+    ContentRefused,
     ContextTooLong,
     MalformedResponse,
     NoLogprobs,
     RequestRefused,
+    ServerFailed,
 )
 from textassay.runtime.model import (
     Capabilities,
@@ -549,6 +553,63 @@ async def test_a_json_object_with_unusable_answers_is_requested_once_more():
     assert (said.role, said.content) == ("assistant", '{"q1": "yes", "q2": "maybe"}')
     assert "one JSON object and nothing else" in str(reminder.content)
     assert [bool(answer.notes) for answer in response.answers] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [
+        (ServerFailed("overloaded"), "error"),
+        (ContentRefused("filtered"), "error"),
+        (AnswerUnfinished("only a thought"), "invalid"),
+    ],
+)
+async def test_usable_answers_are_kept_where_the_second_json_object_fails(failure, outcome):
+    replies = iter(['{"q1": "yes", "q2": "maybe", "q3": null}', failure])
+    response = await TypedJudge(chat(lambda _: next(replies))).decide(about("It rained.", KINDS))
+    first, second, third = response.answers
+    assert (first.likeliest, third.outcome) == ("yes", "abstained")
+    assert (second.outcome, second.problem.type) == (outcome, type(failure).__name__)
+    assert "maybe" in str(second.notes)
+    assert response.way.facts.startswith("how:text|joint")
+
+
+async def test_an_error_that_stops_the_run_is_no_answer():
+    for failure in (AuthenticationFailed("no"), BudgetReached("spent")):
+        replies = iter(['{"q1": "yes"}', failure])
+        model = TypedJudge(chat(lambda _, replies=replies: next(replies)))
+        with pytest.raises(type(failure)):
+            await model.decide(about("It rained.", KINDS))
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_a_request_in_words_that_fails_leaves_the_other_questions(place):
+    shown = KINDS[place].text
+
+    def unless(request: ChoicesRequest) -> Any:
+        return ContentRefused("filtered") if shown in request.text else logprobs(request)
+
+    for model in (decider, TypedJudge):
+        asking = model(ScriptedModel(choices=unless))
+        await asking.decide(about("It snowed.", (NODES[0],)))  # settles how it is asked
+        response = await asking.decide(about("It rained.", KINDS))
+        outcomes = ["scored"] * 3
+        outcomes[place] = "error"
+        assert [answer.outcome for answer in response.answers] == outcomes
+        assert "filtered" in str(response.answers[place].problem)
+        with pytest.raises(ContentRefused):
+            await asking.decide(about("It rained.", (KINDS[place],)))
+
+
+async def test_a_part_of_the_questions_that_fails_leaves_the_others():
+    server = Decisions(spoil=lambda body: b"<" if len(body["answers"]) == 4 else None)
+    async with serve_decisions(server) as address, connected(JEV, address) as model:
+        for _ in range(2):  # the limit is learned, and then known
+            server.most_questions = 10
+            response = await model.decide(about("It rained."))
+            outcomes = [answer.outcome for answer in response.answers]
+            assert outcomes == ["scored"] * 20 + ["error"] * 4
+            assert response.answers[-1].problem.type == "PageAnswered"
+    assert not response.answers[-1].probabilities
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ chosen once for a connection (`LogprobsOrSamples`); a run never mixes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, layers, unwrap
@@ -24,7 +24,12 @@ from textassay.runtime.calls.question_refusals import allowed_number, find_refus
 from textassay.runtime.calls.traits import AdaptationMemory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
+from textassay.runtime.errors import (
+    CapabilityError,
+    ContextTooLong,
+    ModelError,
+    RequestRefused,
+)
 from textassay.runtime.messages import How
 from textassay.runtime.model import (
     AnyResponse,
@@ -47,9 +52,12 @@ from textassay.runtime.questions import (
     QuestionLimits,
     Way,
     combine_answers,
+    failed_answer,
     invalid_answer,
     refused_answer,
 )
+
+T = TypeVar("T")
 
 
 def decider(model: Model) -> DecidingModel:
@@ -112,7 +120,7 @@ class _LogprobsOrObject(LogprobsOrSamples):
         """Read written answers from now on, also in a stack that puts questions into words."""
         super().refuse()
         for one in layers(self.model):
-            if isinstance(one, DecidingModel) and not one.reading._decided:
+            if isinstance(one, DecidingModel) and not one.reading.decided:
                 one.reading.refuse()
 
     def _count(self, note: str = "") -> str:
@@ -216,8 +224,8 @@ class DecidingModel(Wrapper):
         packages = list(self._split_into_packages(plain, limits))
         if len(packages) == 1:
             return await self._send_package(plain)
-        responses = await gather([self._send_package(plain.about(part)) for part in packages])
-        return combine_answers([a for one in responses for a in one.answers], responses)
+        asking = [_or_error(self._send_package(plain.about(part))) for part in packages]
+        return _combine_parts([*map(len, packages)], await gather(asking))
 
     async def _ask_allowed(
         self, request: DecisionRequest, refusals: Sequence[str], limits: QuestionLimits
@@ -290,19 +298,21 @@ class DecidingModel(Wrapper):
             refused = error
         if (place := find_refused(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
-            others = (*questions[:place], *questions[place + 1 :])
-            rest = await self._send_package(request.about(others))
+            left = (*questions[:place], *questions[place + 1 :])
+            response = await self._send_package(request.about(left))
             answer = invalid_answer("QuestionRefused", str(refused))
-            answers = (*rest.answers[:place], answer, *rest.answers[place:])
-            return rest.model_copy(update={"answers": answers})
+            answers = (*response.answers[:place], answer, *response.answers[place:])
+            return response.model_copy(update={"answers": answers})
         parts = self._smaller_parts(request, refused)
         if not parts:
             raise refused
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
         limits = self.capabilities.question_limits
-        responses = [await self._ask_natively(request.about(part), limits) for part in parts]
-        return combine_answers([a for one in responses for a in one.answers], responses)
+        first, *others = map(request.about, parts)
+        response = await self._ask_natively(first, limits)
+        rest = [await _or_error(self._ask_natively(one, limits)) for one in others]
+        return _combine_parts([*map(len, parts)], [response, *rest])
 
     def _smaller_parts(
         self, request: DecisionRequest, error: RequestRefused
@@ -343,12 +353,14 @@ class DecidingModel(Wrapper):
     async def _ask_in_words(self, request: DecisionRequest) -> DecisionResponse:
         worded = WordedRequest(request)
         first, *rest = worded.wordings
-        known = await self.reading.first(lambda: self._score_choices(first))
-        if known is None and request.joint:
+        known = await _or_error(self.reading.first(lambda: self._score_choices(first)))
+        if request.joint and self.reading.decided != "logprob":
+            if isinstance(known, ModelError):  # nothing has shown yet how to ask the others
+                raise known
             return await self._by_object(worded)
-        responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
-        responses = [known, *responses] if known else responses
-        return combine_answers([one.answers[0] for one in responses], responses)
+        asking = [_or_error(self.ask(one)) for one in (rest if known else worded.wordings)]
+        results = [*([known] if known else ()), *await gather(asking)]
+        return _combine_parts([1] * len(results), results)
 
     async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
         """Answer one question in the words of a wording: by probabilities, or by written answers.
@@ -409,7 +421,8 @@ class DecidingModel(Wrapper):
     async def _by_object(self, worded: WordedRequest) -> DecisionResponse:
         """Answer all questions by one JSON object, which has the likeliest answer to each.
 
-        If it has unusable answers, it is requested again, and only these are replaced.
+        If it has unusable answers, it is requested again, and only these are replaced. If that
+        fails, they are errors.
         """
         request = Request(
             **self._prompt_of(worded),
@@ -426,16 +439,20 @@ class DecidingModel(Wrapper):
             unusable = written.samples[0].text.strip()
             note = {"text": unusable[:200], "problem": "it was asked again"}
             request = request.model_copy(update=worded.remind(request, unusable))
-            written = cast(Response, await self._send(request, worded.posting))
-            again = _response(worded.read(written.samples[0]), written, response.way)
-            pairs = zip(response.answers, again.answers, strict=True)
+            result = await _or_error(self._send(request, worded.posting))
+            if isinstance(result, ModelError):
+                given, responses = [failed_answer(result)] * len(response.answers), [response]
+            else:
+                written = cast(Response, result)
+                given = worded.read(written.samples[0])
+                responses = [response, _response(given, written, response.way)]
             answers = [
                 new.model_copy(update={"notes": (*old.notes, note, *new.notes)})
                 if old.outcome == "invalid"
                 else old
-                for old, new in pairs
+                for old, new in zip(response.answers, given, strict=True)
             ]
-            response = combine_answers(answers, (response, again))
+            response = combine_answers(answers, responses)
         return response
 
 
@@ -465,6 +482,41 @@ class TypedJudge(DecidingModel):
         if any(isinstance(one, Wrapper) and one.changes_questions for one in layers(self.wrapped)):
             return cast(DecisionResponse, await self._ask(Call(request)))
         return await self._ask_in_words(request)
+
+
+async def _or_error(asking: Awaitable[T]) -> T | ModelError:
+    """Return a response, or the error of its request, unless that stops the run."""
+    try:
+        return await asking
+    except ModelError as error:
+        if error.stops_run:
+            raise
+        return error
+
+
+def _combine_parts(
+    counts: Sequence[int], results: Sequence[DecisionResponse | ModelError]
+) -> DecisionResponse:
+    """Return the answers of several requests as one response.
+
+    Args:
+        counts: The number of questions of each request.
+        results: Its response, or its error, which becomes the answer to each of its questions.
+
+    Raises:
+        ModelError: No request was answered.
+    """
+    responses = [one for one in results if isinstance(one, DecisionResponse)]
+    if not responses:
+        raise next(one for one in results if isinstance(one, ModelError))
+    answers = [
+        answer
+        for count, one in zip(counts, results, strict=True)
+        for answer in (
+            one.answers if isinstance(one, DecisionResponse) else [failed_answer(one)] * count
+        )
+    ]
+    return combine_answers(answers, responses)
 
 
 def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:

@@ -37,15 +37,16 @@ class LogprobsOrSamples:
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
-        self._decided: How | Literal[""] = ""
+        self.decided: How | Literal[""] = ""
+        """How answers are read since the first one; empty before it."""
         self._samples = 0
         self._counting = asyncio.Lock()
 
     @property
     def reads_logprobs(self) -> bool | None:
         """Whether log-probabilities are read; `None` if the first call will decide."""
-        if self._decided:
-            return self._decided == "logprob"
+        if self.decided:
+            return self.decided == "logprob"
         is_able: bool | None = getattr(self.model.capabilities, self._ability)
         return is_able
 
@@ -56,7 +57,7 @@ class LogprobsOrSamples:
 
     def refuse(self) -> None:
         """Read samples from now on."""
-        self._decided = "sampled"
+        self.decided = "sampled"
 
     async def first(
         self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
@@ -76,12 +77,12 @@ class LogprobsOrSamples:
         try:
             found = await read()
         except CapabilityError as error:
-            if self._decided == "logprob":
+            if self.decided == "logprob":
                 raise MalformedResponse(
                     f"{error} (other answers had usable log-probabilities, and a run reads either"
                     " these or samples)"
                 ) from error
-            if not self._decided:
+            if not self.decided:
                 self.refuse()
                 _log.warning(
                     "%s the place of log-probabilities: %s sends no usable ones",
@@ -89,10 +90,10 @@ class LogprobsOrSamples:
                     self.model.name,
                 )
             return None
-        if self._decided == "sampled":  # by another answer meanwhile
+        if self.decided == "sampled":  # by another answer meanwhile
             return None
         if was_asked(found):
-            self._decided = "logprob"
+            self.decided = "logprob"
         return found
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
