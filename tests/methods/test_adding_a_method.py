@@ -27,7 +27,7 @@ from textassay.methods import (
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
 from textassay.methods.pairwise import Pairwise
-from textassay.runtime import Aspect, Capabilities, Example, Node, Score
+from textassay.runtime import Aspect, Assignment, Capabilities, Example, Node, Score
 from textassay.runtime.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
@@ -173,15 +173,21 @@ def test_a_class_that_lacks_a_member_names_it() -> None:
             prompt = "llm_score"
 
 
-def test_a_question_that_names_no_aspect_is_refused() -> None:
-    """Its scores on all aspects would be equal."""
-    with pytest.raises(
-        TypeError, match=r"Same.question is the same for all aspects: name {aspect}"
-    ):
+async def test_a_question_that_names_no_aspect_is_asked_about_one() -> None:
+    """Its scores on several aspects would be equal."""
 
-        class Same(YesNoMethod):
-            name = "same"
-            question = "Is it good?"
+    class Same(YesNoMethod):
+        name = "same"
+        question = "Is this {output} good?"
+
+    judge = ScriptedModel(lambda _: "Yes")
+    with pytest.raises(ConfigurationError, match=r"for fluency, relevance, so that .* {aspect}"):
+        Same(judge, tasks.load("summarization", ["fluency", "relevance"]))
+    method = Same(judge, tasks.load("summarization", ["fluency"]))
+    example = Example(id="x", source="A cat sat.", output="It sat.")
+    [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert score.value == 1
+    assert "Is this summary good?" in judge.requests[-1].text
 
 
 def test_a_question_of_a_method_is_no_question_about_labels() -> None:

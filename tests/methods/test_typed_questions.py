@@ -813,12 +813,35 @@ async def test_methods_and_options_that_need_written_answers_refuse_typed_questi
             options = {"profile": "typed", name: value}
             with pytest.raises(ConfigurationError, match=f"{name}={value} has no effect"):
                 build(method, json_judge(), task="summarization", options=options)
-        # the JSON object is requested again, and the answer of a decision model is not
-        options = {"profile": "typed", "parse_retries": 3}
-        build(method, json_judge(), task="summarization", options=options)
-        decides = ScriptedModel(decide=lambda _: [])
-        with pytest.raises(ConfigurationError, match="parse_retries=3 has no effect"):
-            build(method, decides, task="summarization", options={"parse_retries": 3})
+
+
+WITH_RETRIES = {
+    "llm-score": {}, "g-eval": {"steps": "none"}, "jury": {}, "hd-eval": {}, "pairwise": {},
+    "checklist": {}, "claims": {"split": "sentences"}, "coascore": {"variant": "inter"},
+    "fusion-eval": {"plan": "none"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", WITH_RETRIES)
+async def test_answers_of_a_decision_model_are_not_repeated(method):
+    """A chat model's JSON object is, and so is what another role writes."""
+    tools = [Length()] if method == "fusion-eval" else ()
+    decides = ScriptedModel(decide=lambda _: [])
+
+    def make(models: Any, **options: Any) -> None:
+        build(method, models, task="summarization", options=options, tools=tools)
+
+    for name in ("parse_retries", "seed"):
+        with pytest.raises(ConfigurationError, match=f"{name}=3 has no effect"):
+            make(decides, **WITH_RETRIES[method], **{name: 3})
+    make(json_judge(), profile="typed", parse_retries=3, **WITH_RETRIES[method])
+    with pytest.raises(ConfigurationError, match="seed=3 has no effect"):
+        make(json_judge(), profile="typed", seed=3, **WITH_RETRIES[method])
+    writing = {"hd-eval": {"tree": "model"}, "checklist": {"checklist": "model"}, "claims": {},
+               "coascore": {}}  # fmt: skip
+    if method in writing:
+        both = {"scorer": decides, "": ScriptedModel(["1. Is it?"])}
+        make(both, parse_retries=3, **writing[method])
 
 
 async def test_only_the_judge_gets_typed_questions_and_another_role_of_the_model_writes():

@@ -18,6 +18,7 @@ from textassay.agents.reading.outcomes import DECLINED, NoRating
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions, SamplingOptions
 from textassay.runtime.declining import declines
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Sample
@@ -36,20 +37,21 @@ class YesNoMethod(PromptMethod):
     asks_yes_or_no = True
     question: ClassVar[str] = ""
     """The question, in which `{aspect}`, `{output}` and `{source}` are replaced by their names; by
-    default the question of the aspect."""
+    default the question of the aspect. Without `{aspect}` it is asked about one aspect only."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if cls.question and "{aspect}" not in cls.question:
-            raise TypeError(
-                f"{cls.__name__}.question is the same for all aspects: name {{aspect}} in it, or"
-                " leave it out to ask the aspects' own questions"
-            )
         # yes to a question of the method's own says nothing about an aspect's labels
         cls.asks_yes_or_no = not cls.question
 
     def prepare(self) -> None:
         """Prepare the judge."""
+        aspects = [aspect.name for aspect in self._task.aspects]
+        if self.question and "{aspect}" not in self.question and len(aspects) > 1:
+            raise ConfigurationError(
+                f"the question of {self.name} is the same for {', '.join(aspects)}, so that their"
+                " scores would be equal: name {aspect} in it, or choose one with aspects="
+            )
         self.answerer = Answerer(self.ask_yes_or_no())
 
     @property

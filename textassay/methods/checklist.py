@@ -112,6 +112,7 @@ class Checklist(PromptMethod):
         self._task = self._task.model_copy(update={"aspects": roots})
         if self._writing:
             self._writer = writer_for(self.models, self._task, self.options)
+            self.has_writer = True
         # written once per run, so that every example gets the same questions
         self._write = once(self._write_questions)
         self._question_counts = self.options.question_counts(self._task)

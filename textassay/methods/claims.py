@@ -186,6 +186,7 @@ class ClaimCheck(PromptMethod):
             self.models, "splitter", "claims_split", self._task, options, seed=options.seed,
             what="claims", instead="take options={'split': 'sentences'}",
         )  # fmt: skip
+        self.has_writer = True
         return ClaimSplitter(ask, options.parse_retries)
 
     @cached_property

@@ -105,6 +105,7 @@ class CoAScore(RatingMethod):
         # named once per run: with a chain per example the scores of an aspect would not be
         # comparable
         self._name = once(namer)
+        self.has_writer = True
         return namer.digest
 
     async def _chain(self, aspect: Aspect) -> Decomposition:

@@ -82,6 +82,7 @@ class HDEval(RatingMethod):
             self._refuse_growth()
         if self._growing:
             self._decomposer = decomposer_for(self.models, self._task, self.options)
+            self.has_writer = True
         self._grow = once(self._grow_branch)
         # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
@@ -225,6 +226,7 @@ class NodeRatings(RatingMethod):
     name = HDEval.name
     prompt = HDEval.prompt
     Options = HDEvalOptions
+    has_writer = True  # of the tree, by the fit
 
     def __init__(
         self,

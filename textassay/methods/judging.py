@@ -148,6 +148,8 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
+    has_writer: bool = False
+    """Whether `seed` and `parse_retries` also apply to what another role writes, such as a tree."""
     answerer: Answerer | None = None
     """Answers its yes/no questions, if it reads their probabilities."""
 
@@ -200,6 +202,7 @@ class PromptMethod(TaskMethod, ABC):
         self._refuse_labels()
         self._refuse_references()
         self.prepare()
+        self._refuse_repeats()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
 
     def _refuse_labels(self) -> None:
@@ -245,6 +248,15 @@ class PromptMethod(TaskMethod, ABC):
                 " use options={'profile': 'none'}, or another model"
             )
 
+    def _refuse_repeats(self) -> None:
+        """Refuse options of repeated requests if there are none."""
+        judges = self.judges
+        if not judges or self.has_writer or not all(j.capabilities.only_decides for j in judges):
+            return
+        # a chat model's JSON object is requested again, at temperature 0
+        names = ["seed"] if any(map(answers_in_words, judges)) else ["seed", "parse_retries"]
+        self.refuse_unused(why_unwritten(judges[0]), *names)
+
     def prepare(self) -> None:
         """Check the options and make the objects that nodes share; by default nothing."""
 
@@ -269,6 +281,12 @@ class PromptMethod(TaskMethod, ABC):
                 f"task {self.task!r} shows references, and {lacking:,} of {info.count:,} examples"
                 f" of {info.name} have none; give them in the field 'references'"
             )
+
+    @property
+    def judges(self) -> tuple[Model, ...]:
+        """The models that judge; empty if only tools do."""
+        judge = model_or_none(self.models, self.judge)
+        return (judge,) if judge else ()
 
     @property
     def decides(self) -> bool:
@@ -313,10 +331,7 @@ class PromptMethod(TaskMethod, ABC):
     def refuse_written(self, *names: str) -> None:
         """Refuse options for written answers if the judge gets typed questions."""
         if self.decides:
-            judge = model_for(self.models, self.judge)
-            # a chat model's JSON object is requested again
-            repeated = {"parse_retries"} if answers_in_words(judge) else set[str]()
-            self.refuse_unused(why_unwritten(judge), *(n for n in names if n not in repeated))
+            self.refuse_unused(why_unwritten(model_for(self.models, self.judge)), *names)
 
     def refuse_unused(self, why: str, *names: str) -> None:
         """Refuse options that the user gave and that have no effect, for this reason."""

@@ -108,7 +108,7 @@ class Jury(RatingMethod):
         return tuple(
             # a scorer per juror: prompts follow each model's own profile and abilities
             self.scorer_for({"scorer": model}, self._task, self.options, variant=self.variant)
-            for model in read_jurors(self.models)
+            for model in self.judges
         )
 
     async def _seat(self, aspects: tuple[Aspect, ...]) -> list[JurorAspect]:
@@ -175,6 +175,11 @@ class Jury(RatingMethod):
         words = "+".join(juror.prompt_digest for juror in self._jurors)
         own = own.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1)
         return own.replace(f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1)
+
+    @property
+    def judges(self) -> tuple[Model, ...]:
+        """The jurors."""
+        return read_jurors(self.models)
 
     @property
     def judges_jointly(self) -> bool:
