@@ -43,8 +43,8 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
 
     An object may provide its own signature, such as a graph, in an attribute `signature`.
     """
-    if isinstance(own := getattr(agent, "signature", None), Signature):
-        return own
+    if isinstance(signature := getattr(agent, "signature", None), Signature):
+        return signature
     function = _function_of(agent)
     try:
         # Types come from the function, parameters from the agent: a `partial` has bound some of
@@ -125,8 +125,8 @@ def members(hint: Any) -> tuple[Any, ...]:
 
 def without(hint: Any, unwanted: type) -> Any:
     """Return the type without one member of its union; other types are unchanged."""
-    kept = tuple(member for member in members(hint) if member is not unwanted)
-    return Union[kept] if kept else hint  # noqa: UP007  # built at run time
+    remaining = tuple(member for member in members(hint) if member is not unwanted)
+    return Union[remaining] if remaining else hint  # noqa: UP007  # built at run time
 
 
 def item_of(hint: Any) -> Any:

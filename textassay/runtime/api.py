@@ -24,7 +24,7 @@ def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
     an unknown name is refused.
     """
     signature = inspect.signature(function)
-    own = [
+    parameters = [
         item
         for item in signature.parameters.values()
         if item.kind is not inspect.Parameter.VAR_KEYWORD
@@ -49,11 +49,11 @@ def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
         )
         for name in Settings.model_fields
     ]
-    shown = cast("Any", function)
+    target = cast("Any", function)
     # For editors and `help`; the call itself still goes through `**overrides`.
-    shown.__signature__ = signature.replace(parameters=[*own, *settings])
+    target.__signature__ = signature.replace(parameters=[*parameters, *settings])
     # Python 3.13 strips the indentation of docstrings, earlier versions keep it
-    shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
+    target.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
         "    **overrides: Fields of `Settings`.", "\n".join(lines)
     )
     return strict_keywords(function)
@@ -85,14 +85,14 @@ def connect(
     Raises:
         ConfigurationError: The name, the object or a setting cannot be used.
     """
-    known = settings or Settings()
+    model_settings = settings or Settings()
     if overrides:
-        known = Settings(**{**known.model_dump(), **overrides})
+        model_settings = Settings(**{**model_settings.model_dump(), **overrides})
     if isinstance(model, str) and is_replay(model):
         from textassay.runtime.backends.replay import with_recorded_sampling
 
-        known = with_recorded_sampling(model, known)
-    return connect_model(model, known, budget or Budget(known.max_cost))
+        model_settings = with_recorded_sampling(model, model_settings)
+    return connect_model(model, model_settings, budget or Budget(model_settings.max_cost))
 
 
 connect.__doc__ = (connect.__doc__ or "").replace(

@@ -219,10 +219,10 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     if not text.strip() and isinstance(item.get("refusal"), str):
         text = item["refusal"]
     beside = next((item[name] for name in _IMAGES if item.get(name)), None)
-    shown = beside if isinstance(beside, list) else [] if beside is None else [beside]
-    shown = [*shown, *_attached_images(item)]
-    if shown and images is not None:  # Ollama's messages, and AI SDK's
-        text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
+    attached = beside if isinstance(beside, list) else [] if beside is None else [beside]
+    attached = [*attached, *_attached_images(item)]
+    if attached and images is not None:  # Ollama's messages, and AI SDK's
+        text = "\n".join([*(images.mark(_as_part(image)) for image in attached), text])
     error = item.get("error")
     if role == "tool" and error:
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -237,7 +237,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
         tools, passages = [], ()
     messages += [ConversationMessage(role="system", content=about) for about in tools]
-    whole = ConversationMessage(
+    message_with_calls = ConversationMessage(
         role=role,
         content=text,
         name=_text_or_none(tool_name),
@@ -252,10 +252,10 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     ]
     if answers and text.strip():
         # a turn that has calls, their results and a text: the text was written last
-        calling = whole.model_copy(update={"content": ""})
-        closing = whole.model_copy(update={"calls": (), "passages": ()})
+        calling = message_with_calls.model_copy(update={"content": ""})
+        closing = message_with_calls.model_copy(update={"calls": (), "passages": ()})
         return [*messages, calling, *answers, closing]
-    return [*messages, whole, *answers]
+    return [*messages, message_with_calls, *answers]
 
 
 def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -276,17 +276,19 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 def _attached_images(item: Mapping[str, Any]) -> list[Any]:
     """Return the attached images of a message."""
     names = ("attachments", "experimental_attachments")
-    given = [item[name] for name in names if item.get(name)]
-    attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
-    for one in attached:
-        if is_image_file(one):
+    fields = [item[name] for name in names if item.get(name)]
+    attached = [file for some in fields for file in (some if isinstance(some, list) else [some])]
+    for file in attached:
+        if is_image_file(file):
             continue
-        named = one if isinstance(one, str) else None
-        if isinstance(one, Mapping):
-            named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
+        named = file if isinstance(file, str) else None
+        if isinstance(file, Mapping):
+            named = next(
+                (file[name] for name in ("name", "filename", "url") if file.get(name)), None
+            )
         raise ValueError(
-            f"has the attachment {short_repr(named or one)}, which is not an image and would not be"
-            " shown; put its text into the message, or remove it"
+            f"has the attachment {short_repr(named or file)}, which is not an image and would not"
+            " be shown; put its text into the message, or remove it"
         )
     return attached
 
@@ -309,8 +311,8 @@ def is_image_file(value: Any) -> bool:
 def _passages_in(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
     names = (*RETRIEVED, "citations")
-    given = [item[name] for name in names if _has_text(item.get(name))]
-    return tuple({p.text: p for value in given for p in read_passages(value)}.values())
+    values = [item[name] for name in names if _has_text(item.get(name))]
+    return tuple({p.text: p for value in values for p in read_passages(value)}.values())
 
 
 def _has_text(value: Any) -> bool:
@@ -327,13 +329,13 @@ def _calls_in_fields(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls in a message's own fields, each with its result if it has one."""
-    given: list[Any] = []
+    entries: list[Any] = []
     for name in _CALL_FIELDS:
         calls = item.get(name)
-        given += calls if isinstance(calls, list | tuple) else [calls]
+        entries += calls if isinstance(calls, list | tuple) else [calls]
     if isinstance(item.get("function_call"), Mapping):
-        given.append(item["function_call"])
-    return [read_call(call, images) for call in given if isinstance(call, Mapping)]
+        entries.append(item["function_call"])
+    return [read_call(call, images) for call in entries if isinstance(call, Mapping)]
 
 
 def read_call(
@@ -404,9 +406,9 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
         return images.mark(part)
     source = part.get("source")
     if kind == "document" and isinstance(source, Mapping):  # Anthropic
-        held = source.get("data") if source.get("type") == "text" else source.get("content")
-        if held is not None:
-            texts = (part.get("title"), part.get("context"), message_text(held, images))
+        document = source.get("data") if source.get("type") == "text" else source.get("content")
+        if document is not None:
+            texts = (part.get("title"), part.get("context"), message_text(document, images))
             return "\n".join(text for text in texts if isinstance(text, str) and text)
     for name in ("text", "content", "refusal", "transcript"):
         if name in part and part[name] is not None:

@@ -412,7 +412,7 @@ class GroupRead(Generic[R]):
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         requests = self._requests.pop(loop)
         try:
-            found = self._find(requests)
+            results = self._find(requests)
         except Exception:  # such as one damaged entry, which is an error only for its awaiters
             for name, futures in requests.items():
                 try:
@@ -421,7 +421,7 @@ class GroupRead(Generic[R]):
                     give_error(futures, error)
             return
         for name, futures in requests.items():
-            give_result(futures, found.get(name, self._missing))
+            give_result(futures, results.get(name, self._missing))
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -132,7 +132,7 @@ def is_assistant(message: ConversationMessage) -> bool:
 def conversation_pieces(messages: Sequence[ConversationMessage]) -> list[Piece]:
     """Return a conversation as numbered pieces, in order."""
     numbering = _Numbering()
-    return [piece for at, one in enumerate(messages) for piece in numbering.pieces(one, at)]
+    return [piece for at, message in enumerate(messages) for piece in numbering.pieces(message, at)]
 
 
 def last_turn(pieces: Iterable[Piece]) -> int:
@@ -192,13 +192,13 @@ class _Numbering:
 def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:
     """Return the assistant's last piece with the judged text, if there is one."""
     judged = output.strip()
-    found = (
+    matching = (
         piece
         for piece in reversed(pieces)
         if piece.text.strip() == judged
         and (piece.kind == "call" or (piece.kind == "text" and piece.speaker[:9] == "assistant"))
     )
-    return next(found, None) if judged else None
+    return next(matching, None) if judged else None
 
 
 def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
@@ -225,16 +225,16 @@ def conversation_text(
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
-    shown = [p._replace(text=ANSWER_BELOW) if p is answer else p for p in pieces]
+    marked = [p._replace(text=ANSWER_BELOW) if p is answer else p for p in pieces]
     heading = _heading(pieces)
-    whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
+    whole = "\n\n".join([heading, *(piece.shown for piece in marked)])
     if len(whole) <= chars:
         return whole
     # the heading describes the omitted text
-    limits, what = _limits(shown, chars - len(heading) - 100)
-    shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
-    count = sum(_count_left_out_of(piece, limits.get(piece.kind)) for piece in shown)
-    heading += f" Shortened: {count:,} characters of {what} are left out, where it says so."
+    limits, kinds = _limits(marked, chars - len(heading) - 100)
+    shortened = [_cut(piece, limits.get(piece.kind)) for piece in marked]
+    count = sum(_count_left_out_of(piece, limits.get(piece.kind)) for piece in marked)
+    heading += f" Shortened: {count:,} characters of {kinds} are left out, where it says so."
     return "\n\n".join([heading, *(piece.shown for piece in shortened)])
 
 
@@ -305,8 +305,8 @@ def count_left_out(text: str | None) -> tuple[int, str] | None:
         r"^A conversation of \d+ turns?, numbered\. Shortened: (?P<count>[\d,]+) characters of"
         r" (?P<what>.+) are left out, where it says so\.$"
     )
-    found = None if text is None else re.search(pattern, text, re.MULTILINE)
-    return None if found is None else (int(found["count"].replace(",", "")), found["what"])
+    match = None if text is None else re.search(pattern, text, re.MULTILINE)
+    return None if match is None else (int(match["count"].replace(",", "")), match["what"])
 
 
 def _heading(pieces: Iterable[Piece]) -> str:
@@ -320,15 +320,15 @@ def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
     longest = max(len(piece.text) for piece in pieces)
     limits: dict[Kind, int] = {}
     shortened = ""
-    for kinds, least, what in _SHORTENED:
+    for kinds, least, name in _SHORTENED:
 
         def is_too_long(most: int, kinds: frozenset[Kind] = kinds) -> bool:
-            kept = (_shorten(piece, most if piece.kind in kinds else None) for piece in pieces)
-            return around + sum(kept) > limit
+            lengths = (_shorten(piece, most if piece.kind in kinds else None) for piece in pieces)
+            return around + sum(lengths) > limit
 
         # the largest number that is not too long; below `least` if there is none
         most = bisect_left(range(least, longest + 1), True, key=is_too_long) + least - 1
-        limits, shortened = dict.fromkeys(kinds, max(most, 0)), what
+        limits, shortened = dict.fromkeys(kinds, max(most, 0)), name
         if most >= least:
             break
     return limits, shortened
@@ -356,8 +356,8 @@ def _cut(piece: Piece, most: int | None) -> Piece:
     count_left_out = _count_left_out_of(piece, most)
     if not count_left_out:
         return piece
-    kept = len(piece.text) - count_left_out
-    head = kept - kept // 3
+    length = len(piece.text) - count_left_out
+    head = length - length // 3
     text = piece.text[:head] + _marker(count_left_out) + piece.text[head + count_left_out :]
     return piece._replace(text=text)
 

@@ -219,11 +219,11 @@ class Step:
 
     def _check_lengths(self, lists: Sequence[Any]) -> None:
         if any(len(items) != len(lists[0]) for items in lists):
-            what = (
+            lengths = (
                 f"{wired.parameter} has {len(items)}"
                 for wired, items in zip(self.mapped, lists, strict=True)
             )
-            raise ValueError(f"lists of each() differ in length: {', '.join(what)}")
+            raise ValueError(f"lists of each() differ in length: {', '.join(lengths)}")
 
     async def _call(self, arguments: dict[str, Any], items: Sequence[Any] = ()) -> Any:
         """Return the agent's result, or the failure in place of its arguments or its result."""
@@ -283,9 +283,9 @@ def _list_for(parameter: str, items: Any) -> Any:
     raise TypeError(f"each() expects a list for {parameter!r}, not {items!r:.80}")
 
 
-def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure | None:
+def _unwanted_failure(items: Iterable[Any], accepted: tuple[bool, ...]) -> Failure | None:
     """Return the first failure among items, or inside of them, that is not accepted there."""
-    here, *deeper = taken
+    here, *deeper = accepted
     for item in items:
         if isinstance(item, Failure):
             if not here:
@@ -449,10 +449,10 @@ class Wiring:
     def _annotation(self, node: Node, signature: Signature, parameter: str) -> Any:
         annotation = signature.parameters.get(parameter, signature.others)
         if parameter not in signature.parameters and signature.others is None:
-            known = ", ".join(signature.parameters) or "none"
+            names = ", ".join(signature.parameters) or "none"
             raise self._error(
                 f"the agent of node {node.name!r} has no parameter {parameter!r}; parameters:"
-                f" {known}"
+                f" {names}"
             )
         if annotation is UNANNOTATED:
             raise self._error(
@@ -524,11 +524,11 @@ def _fetcher(path: str, steps: Sequence[tuple[str, bool]]) -> Callable[[Any], An
 
 
 def _takes_failure(expected: Any, depth: int) -> tuple[bool, ...]:
-    taken = []
+    accepted = []
     for _ in range(depth + 1):
-        taken.append(Failure in members(expected))
+        accepted.append(Failure in members(expected))
         expected = contents_of(expected)
-    return tuple(taken)
+    return tuple(accepted)
 
 
 class Graph(Displayed):
@@ -595,14 +595,14 @@ class Graph(Displayed):
         ]
         title = f"graph {self.name}: {type_name(self.input)} to {type_name(self.signature.result)}"
         headings = ("from", "to", "parameter", "field")
-        return [Table(tuple(Column(one, one) for one in headings), rows, title=title)]
+        return [Table(tuple(Column(heading, heading) for heading in headings), rows, title=title)]
 
     def _repr_markdown_(self) -> str:
         return f"```mermaid\n{self.to_mermaid()}```\n"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        drawn = {"text/vnd.mermaid": self.to_mermaid()}  # JupyterLab draws it
-        return {**super()._repr_mimebundle_(), **drawn}
+        diagram = {"text/vnd.mermaid": self.to_mermaid()}  # JupyterLab draws it
+        return {**super()._repr_mimebundle_(), **diagram}
 
     async def run(self, input: Any) -> Any:
         """Run the graph on one message.
@@ -656,8 +656,8 @@ class Graph(Displayed):
             for consumer in step.consumers:
                 # There is no await between counting down and the test: only the last of several
                 # inputs sees zero, so each step starts exactly once without a lock.
-                left = waiting[consumer.index] = waiting[consumer.index] - 1
-                if left:
+                open_inputs = waiting[consumer.index] = waiting[consumer.index] - 1
+                if open_inputs:
                     continue
                 if following is None:
                     following = consumer

@@ -103,18 +103,18 @@ class ImageReader:
                 self.images.append(image)
                 self._by_name[image.name] = image
             elif item:
-                known = len(self.images)
+                count = len(self.images)
                 image = self.add(_address(item))
-                self._beside.extend(self.images[known:])
+                self._beside.extend(self.images[count:])
 
     def add(self, name: str | None) -> Image:
         """Return the image at a path, address or data: URI, with its number."""
         if name is None:
             raise ValueError("should be the path of an image, its address, or a data: URI")
-        if (known := self._by_name.get(name)) is None:
-            known = self._by_name[name] = self._open(name, len(self.images) + 1)
-            self.images.append(known)
-        return known
+        if (image := self._by_name.get(name)) is None:
+            image = self._by_name[name] = self._open(name, len(self.images) + 1)
+            self.images.append(image)
+        return image
 
     def mark(self, part: Mapping[str, Any]) -> str:
         """Return the text in place of an image in a message.
@@ -157,8 +157,8 @@ class ImageReader:
             )
         path = (self._folder / path).absolute()
         try:
-            found = path.stat()
-            digest, media_type = _file_digest(str(path), found.st_mtime_ns, found.st_size)
+            stat = path.stat()
+            digest, media_type = _file_digest(str(path), stat.st_mtime_ns, stat.st_size)
         except OSError as error:
             raise ValueError(
                 f"names the image {_short(name)}, and {path} cannot be read"
@@ -177,8 +177,8 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
             return False
         kinds = ("image", "image_url", "image_file", "input_image", "output_image")
         return kind in kinds or (kind in ("file", "media") and _says_image(part))
-    held = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
-    return isinstance(part.get("image"), Mapping) if held is None else _says_image(held)
+    data = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
+    return isinstance(part.get("image"), Mapping) if data is None else _says_image(data)
 
 
 def is_image_name(text: str) -> bool:
@@ -317,10 +317,10 @@ def _describe(content: bytes, where: str) -> tuple[str, str, str]:
     return hashlib.sha256(content).hexdigest(), media_type, uri
 
 
-def _check_size(size: int, what: str) -> None:
+def _check_size(size: int, name: str) -> None:
     if size > MAX_IMAGE_BYTES:
         raise ValueError(
-            f"{what} has {size / 1e6:.1f} MB, at most {MAX_IMAGE_BYTES / 1e6:g} MB are sent; scale"
+            f"{name} has {size / 1e6:.1f} MB, at most {MAX_IMAGE_BYTES / 1e6:g} MB are sent; scale"
             " it down"
         )
 

@@ -81,9 +81,9 @@ def share_names(name: str, labels: Iterable[str]) -> tuple[str, ...]:
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     """Return labels as given, but a known pair with its word for no first."""
-    given = tuple(labels)
-    pair = tuple(label.strip().casefold() for label in given)
-    return given[::-1] if pair[::-1] in PAIRS else given
+    names = tuple(labels)
+    pair = tuple(label.strip().casefold() for label in names)
+    return names[::-1] if pair[::-1] in PAIRS else names
 
 
 def nearest_label(value: float | None) -> float | None:
@@ -111,11 +111,11 @@ def labels_given(
     ratings: Sequence[Sequence[float | None]], means: Sequence[float | None], scale: LabelScale
 ) -> list[float | None] | None:
     """Return the label that most raters gave each text, `None` in case of a tie."""
-    single = [one for text in ratings for one in text if one is not None]
+    single = [rating for text in ratings for rating in text if rating is not None]
     if not are_labels(single or means, scale):
         return None
     return [
-        majority(text) if any(one is not None for one in text) else nearest_label(mean)
+        majority(text) if any(rating is not None for rating in text) else nearest_label(mean)
         for text, mean in zip(ratings, means, strict=True)
     ]
 
@@ -148,7 +148,7 @@ def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
     If several labels may apply, each also has the labels yes and no.
     """
     aspects = (manifest.get("method") or {}).get("aspects") or ()
-    found = {
+    scales = {
         aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
         for aspect in aspects
         if aspect.get("labels")
@@ -157,7 +157,7 @@ def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
     for aspect in aspects:
         if aspect.get("member_of"):
             sets.setdefault(aspect["member_of"], []).append(aspect["member"])
-    return found | {
+    return scales | {
         name: LabelScale(tuple(members), multiple=True) for name, members in sets.items()
     }
 

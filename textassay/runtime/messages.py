@@ -219,10 +219,10 @@ class Aspect(Message):
     @model_validator(mode="before")
     @classmethod
     def _scale_of_labels(cls, data: Any) -> Any:
-        given = data if isinstance(data, Mapping) else {}
-        if any(isinstance(end, str) for end in given.get("scale") or ()):
+        fields = data if isinstance(data, Mapping) else {}
+        if any(isinstance(end, str) for end in fields.get("scale") or ()):
             raise ValueError("scale takes the lowest and the highest number; words are labels")
-        labels = given.get("labels")
+        labels = fields.get("labels")
         if not isinstance(labels, Mapping | list) or not labels:
             return data
         ends = (0.0, float(len(labels) - 1)) if not data.get("multiple") else (0.0, 1.0)
@@ -298,8 +298,8 @@ class Aspect(Message):
     @cached_property
     def id(self) -> str:
         """Path of slugs from the root, such as `coherence/logical-flow`."""
-        own = slug(self.name)
-        return own if self.parent is None else f"{self.parent}/{own}"
+        leaf = slug(self.name)
+        return leaf if self.parent is None else f"{self.parent}/{leaf}"
 
     def __hash__(self) -> int:
         # hashing all fields takes longer than filling an example into a prompt, and prompts are

@@ -410,11 +410,11 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
     # The protocol alone is not enough, since all wrappers have its methods.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
-    what, where = {
+    values, where = {
         "choices": ("log-probabilities of given choices", "an API that returns top_logprobs"),
         "continuation": ("the log-probability of a given text", "a server whose completions echo"),
     }[ability]
     raise CapabilityError(
-        f"model {model.name!r} does not report {what}; use a local model (llamacpp/PATH.gguf) or"
+        f"model {model.name!r} does not report {values}; use a local model (llamacpp/PATH.gguf) or"
         f" {where}"
     )

@@ -154,13 +154,13 @@ def sent_parameters(body: Mapping[str, Any]) -> Iterator[tuple[Parameter, str, A
             yield from _in_messages(value)
         # all requests need these, so servers do not refuse them
         elif field not in ("model", "prompt", "stream", "store", "client"):
-            own = Parameter(field, re.escape(snake_case(field)), "never")
+            unknown = Parameter(field, re.escape(snake_case(field)), "never")
             # `include` lists everything that is requested in addition to an answer
             is_own = field == "include" and value is not None and "logprobs" not in str(value)
             if isinstance(value, Mapping):  # {"effort": "low"}   {"budget_tokens": 1024}
                 names = ("effort", "budget_tokens", "max_tokens")
                 value = next((value[name] for name in names if name in value), None)
-            yield own if is_own else _BY_FIELD.get(field, own), field, value
+            yield unknown if is_own else _BY_FIELD.get(field, unknown), field, value
 
 
 def _in_messages(messages: Any) -> Iterator[tuple[Parameter, str, Any]]:

@@ -63,32 +63,32 @@ def read_rubric(criteria: Any) -> tuple[Criterion, ...]:
         )
     if len(criteria) > MAX_CRITERIA:
         raise ValueError(f"has {len(criteria)} criteria; {MAX_CRITERIA} are the most")
-    rubric = tuple(_criterion(at, one) for at, one in enumerate(criteria))
+    rubric = tuple(_criterion(at, criterion) for at, criterion in enumerate(criteria))
     if not rubric:
         return ()
-    ids = [one.id for one in rubric]
-    if twice := next((one for one in ids if ids.count(one) > 1), None):
+    ids = [criterion.id for criterion in rubric]
+    if twice := next((id_ for id_ in ids if ids.count(id_) > 1), None):
         raise ValueError(f"has two criteria with the id {twice!r}")
-    for one in rubric:
-        if unknown := next((need for need in one.prerequisites if need not in ids), None):
+    for criterion in rubric:
+        if unknown := next((need for need in criterion.prerequisites if need not in ids), None):
             raise ValueError(
-                f"criterion {one.id!r} depends on {unknown!r}, which is not one of the ids"
+                f"criterion {criterion.id!r} depends on {unknown!r}, which is not one of the ids"
                 f" {', '.join(ids)}"
             )
-    if not any(one.points > 0 for one in rubric):
+    if not any(criterion.points > 0 for criterion in rubric):
         raise ValueError("has no criterion with points above 0, so that nothing can be earned")
     return rubric
 
 
-def _criterion(at: int, given: Any) -> Criterion:
-    if isinstance(given, Criterion):
-        return given
-    if isinstance(given, str):
-        given = {"criterion": given}
-    if not isinstance(given, Mapping):
-        raise ValueError(f"criterion {at}: should be a text or an object, not {given!r:.60}")
+def _criterion(at: int, item: Any) -> Criterion:
+    if isinstance(item, Criterion):
+        return item
+    if isinstance(item, str):
+        item = {"criterion": item}
+    if not isinstance(item, Mapping):
+        raise ValueError(f"criterion {at}: should be a text or an object, not {item!r:.60}")
     fields: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in item.items():
         field = _FIELDS.get(key)
         if field is None:
             raise ValueError(f"criterion {at}: unknown key {key!r}; known: {', '.join(_NAMES)}")
@@ -109,8 +109,8 @@ def _check_criterion(at: int, fields: dict[str, Any]) -> Criterion:
         tuple(map(_id, needs)) if isinstance(needs, list | tuple) else (_id(needs),)
     )
     fields["id"] = _id(fields.get("id", at))
-    if (found := find_pair(fields.get("human"))) is not None:
-        fields["human"] = float(found[1])
+    if (pair_and_number := find_pair(fields.get("human"))) is not None:
+        fields["human"] = float(pair_and_number[1])
     try:
         return Criterion(**fields)
     except ValidationError as error:
@@ -131,10 +131,10 @@ def with_prerequisites(
     A verdict is 1, 0 or a probability. As in DevAI's tables, only direct prerequisites are used,
     not their own prerequisites.
     """
-    own = {one.id: verdict for one, verdict in zip(rubric, verdicts, strict=True)}
+    verdict_of = {c.id: verdict for c, verdict in zip(rubric, verdicts, strict=True)}
     met: list[float | None] = []
-    for one in rubric:
-        all_of = [own[id_] for id_ in (one.id, *one.prerequisites)]
+    for criterion in rubric:
+        all_of = [verdict_of[id_] for id_ in (criterion.id, *criterion.prerequisites)]
         # one that is not met decides, even if other verdicts are missing
         unknown = None in all_of and 0 not in all_of
         met.append(None if unknown else 0.0 if 0 in all_of else math.prod(filter(None, all_of)))
@@ -143,7 +143,7 @@ def with_prerequisites(
 
 def circle_of(rubric: Sequence[Criterion]) -> tuple[str, ...]:
     """Return the ids of criteria that depend on each other in a circle; empty without a circle."""
-    needs = {one.id: one.prerequisites for one in rubric if one.prerequisites}
+    needs = {c.id: c.prerequisites for c in rubric if c.prerequisites}
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
@@ -158,7 +158,7 @@ def share_of_points(rubric: Sequence[Criterion], met: Sequence[float | None]) ->
     1, this is HealthBench's score of one text, which may be below zero; its score of a model is the
     mean over the texts, clipped to 0..1 (section 3).
     """
-    counted = [(one.points, met) for one, met in zip(rubric, met, strict=True) if met is not None]
+    counted = [(c.points, met) for c, met in zip(rubric, met, strict=True) if met is not None]
     possible = math.fsum(points for points, _ in counted if points > 0)
     return math.fsum(points * met for points, met in counted) / possible if possible else None
 

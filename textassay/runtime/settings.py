@@ -81,13 +81,13 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
     They are read from the source, if it exists, as formatted by ruff. A pattern takes a twentieth
     of the time of a parser, and each start of the command line reads the help of its flags.
     """
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         if issubclass(cls, Message):
             body = re.search(rf"^class {cls.__name__}\b.*\n((?: .*\n|\n)*)", _source(cls), re.M)
             texts = _DOCUMENTED.findall(body[1]) if body else ()
-            found |= {name: inspect.cleandoc(text) for name, text in texts}
-    return found
+            docstrings |= {name: inspect.cleandoc(text) for name, text in texts}
+    return docstrings
 
 
 def _source(cls: type) -> str:
@@ -279,15 +279,15 @@ class Settings(EndpointSettings):
 
     def at(self, endpoint: OneOfEndpoints) -> Settings:
         """Return the settings of one of the endpoints."""
-        own = endpoint.model_dump(exclude={"weight"})
-        if own.get("concurrency", 1) is None:  # the model's own limit always is a number
-            del own["concurrency"]
-        return self.model_copy(update={**own, "endpoints": ()})
+        changes = endpoint.model_dump(exclude={"weight"})
+        if changes.get("concurrency", 1) is None:  # the model's own limit always is a number
+            del changes["concurrency"]
+        return self.model_copy(update={**changes, "endpoints": ()})
 
     @property
     def batches_anywhere(self) -> bool:
         """Whether the model of any role is asked in batches."""
-        return self.batch or any(own.get("batch") for own in self.roles.values())
+        return self.batch or any(overrides.get("batch") for overrides in self.roles.values())
 
     def for_role(self, role: str) -> Settings:
         """Return the settings of the model that serves `role`, without the settings of other roles.
@@ -295,17 +295,17 @@ class Settings(EndpointSettings):
         Raises:
             ValidationError: A setting of the role has a wrong value.
         """
-        own = self.roles.get(role, {})
-        merged = {**self.model_dump(exclude={"roles"}), **own}
-        if not merged["batch"] and "submit_only" not in own:  # it is for the roles with batches
+        table = self.roles.get(role, {})
+        merged = {**self.model_dump(exclude={"roles"}), **table}
+        if not merged["batch"] and "submit_only" not in table:  # it is for the roles with batches
             del merged["submit_only"]
         return type(self)(**merged)
 
     @model_validator(mode="after")
     def _roles_name_settings(self) -> Self:
-        for role, own in self.roles.items():
+        for role, overrides in self.roles.items():
             known = sorted(set(type(self).model_fields) - SHARED_BY_ROLES)
-            for name in own:
+            for name in overrides:
                 if name not in known:
                     raise ValueError(
                         f"models.{role}: unknown setting {name!r}; known: {', '.join(known)}"
@@ -350,13 +350,13 @@ def place_of(place: tuple[int | str, ...]) -> str:
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def expand(text: str, what: str, secrets: list[str]) -> str:
+def expand(text: str, place: str, secrets: list[str]) -> str:
     """Return `text` with each `${NAME}` replaced by the variable's value."""
 
     def value(match: re.Match[str]) -> str:
         variable = os.environ.get(match[1])
         if not variable:
-            raise ConfigurationError(f"{what} names ${{{match[1]}}}, but that variable is not set")
+            raise ConfigurationError(f"{place} names ${{{match[1]}}}, but that variable is not set")
         secrets.append(variable)
         return variable
 
@@ -398,12 +398,12 @@ def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
 def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return run-time settings and method options from the pairs of `--set`."""
     runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
-    taken = set(runtime)
+    used = set(runtime)
     for table, fields in LOADING.items():
-        if own := {key: value for key, value in pairs.items() if key in fields.model_fields}:
-            runtime[table] = own
-            taken |= own.keys()
-    return runtime, {key: value for key, value in pairs.items() if key not in taken}
+        if values := {key: value for key, value in pairs.items() if key in fields.model_fields}:
+            runtime[table] = values
+            used |= values.keys()
+    return runtime, {key: value for key, value in pairs.items() if key not in used}
 
 
 P = ParamSpec("P")
@@ -464,8 +464,8 @@ def takes_arguments_of(
             signature.bind(*args, **keywords)
             return function(*args, **keywords)
 
-        shown = cast("Any", bound)
-        shown.__signature__ = signature
+        target = cast("Any", bound)
+        target.__signature__ = signature
         return strict_keywords(bound)
 
     return decorate

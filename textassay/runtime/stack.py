@@ -73,9 +73,9 @@ def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]
     """Return the backend of each endpoint, and its settings."""
     opened = []
     for number, endpoint in enumerate(settings.endpoints, start=1):
-        own = settings.at(endpoint)
+        endpoint_settings = settings.at(endpoint)
         try:
-            opened.append((open_backend(model, own), own))
+            opened.append((open_backend(model, endpoint_settings), endpoint_settings))
         except ConfigurationError as error:
             raise ConfigurationError(f"endpoint {number}: {error}") from error
     return opened
@@ -100,8 +100,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 )
             # The endpoints share answers, so the identity omits the address.
             self._backends = [
-                (WithIdentity(each, {**each.identity, "api_base": None}), own)
-                for each, own in backends
+                (WithIdentity(each, {**each.identity, "api_base": None}), e) for each, e in backends
             ]
             self.backend = self._backends[0][0]
         self._is_open = False
@@ -114,8 +113,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.adaptation = self.new_adaptation()
         weights = [endpoint.weight for endpoint in settings.endpoints] or [1.0]
         self._endpoints = [
-            EndpointState(number, self._open_limiter(own), weight)
-            for number, ((_, own), weight) in enumerate(
+            EndpointState(number, self._open_limiter(endpoint_settings), weight)
+            for number, ((_, endpoint_settings), weight) in enumerate(
                 zip(self._backends, weights, strict=True), start=1
             )
         ]
@@ -149,16 +148,18 @@ class ConnectedModel(AsyncResource, Wrapper):
             batched = self._add_batches(backend, store, book, self._dialect)
             return with_outer_wrappers(batched, store, adaptation=self.adaptation)
         limited = [
-            LimitedModel(self.guarded_backend(each, own, store, identity), endpoint.limiter)
-            for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
+            LimitedModel(self.guarded_backend(each, e, store, identity), endpoint.limiter)
+            for (each, e), endpoint in zip(self._backends, self._endpoints, strict=True)
         ]
-        one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        endpoint_model = (
+            limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        )
         # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
         # the limiter is held until the answer is safe. The limiter is inside of the budget: money
         # is reserved while a request waits for its turn. Both are inside of retry, since each
         # attempt may be billed and counts against the limits. Health is outside of retry: it sees
         # calls that failed in every attempt.
-        once = BudgetedModel(one, self.budget, self.price)
+        once = BudgetedModel(endpoint_model, self.budget, self.price)
         retrying = RetryingModel(
             once,
             attempts=self.settings.attempts,
@@ -234,8 +235,8 @@ class ConnectedModel(AsyncResource, Wrapper):
     @property
     def bare(self) -> AdaptingModel:
         """The backend with adapted requests, but without cache, retries and limits."""
-        kept = self.guarded_backend(self.backend, self.settings, None, None)
-        return AdaptingModel(kept, self.adaptation)
+        guarded = self.guarded_backend(self.backend, self.settings, None, None)
+        return AdaptingModel(guarded, self.adaptation)
 
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
         """Return the backend with batches only, without any other wrapper."""

@@ -219,8 +219,8 @@ def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None
         return thought, answer
     tags = list(_TAG.finditer(text))
     if tags and prompt:
-        known = prompt.text.lower()
-        tags = [tag for tag in tags if tag[0].lower() not in known or _is_at_edge(tag)]
+        prompt_text = prompt.text.lower()
+        tags = [tag for tag in tags if tag[0].lower() not in prompt_text or _is_at_edge(tag)]
     return _split_at(tags, text) if tags else (None, text)
 
 
@@ -316,16 +316,16 @@ def read_answer(
         thought = f"{thought}\n{inside}" if thought else inside
     if has_thought:
         answer = answer.lstrip()
-    kept = cut_middle(thought) if thought else None
+    shortened = cut_middle(thought) if thought else None
     is_empty = text is None or not (answer.strip() or has_thought or usage.completion_tokens)
     if answer.strip() or finish not in ("stop", "length"):
-        return None if is_empty else Sample(text=answer, finish_reason=finish, thought=kept)
+        return None if is_empty else Sample(text=answer, finish_reason=finish, thought=shortened)
     schema = request.json_schema if isinstance(request, Request) else None
     # Some servers bind the thought, in place of the answer, to the schema.
     if thought and schema is not None and satisfies(thought, schema):
         return Sample(text=thought.strip(), finish_reason=finish, from_thought=True)
     if finish == "length" or has_thought or usage.reasoning_tokens:
-        return Sample(text="", finish_reason="length", thought=kept)
+        return Sample(text="", finish_reason="length", thought=shortened)
     return None if is_empty else Sample(text=answer, finish_reason=finish)
 
 

@@ -48,14 +48,14 @@ def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
     return check_model_protocol(model, f"what {point.value!r} of {package} gives for {name!r}")
 
 
-def check_model_protocol(model: object, what: str) -> Model:
+def check_model_protocol(model: object, description: str) -> Model:
     """Return `model` if it has all of the `Model` protocol."""
     needed = ("name", "identity", "capabilities", "generate", "aclose")
     # `isinstance` does not name the missing parts of a protocol
     missing = [part for part in needed if not hasattr(model, part)]
     if missing or not isinstance(model, Model):
         raise ConfigurationError(
-            f"{what} is not a model: it has no {', '.join(missing)} (see textassay.testing)"
+            f"{description} is not a model: it has no {', '.join(missing)} (see textassay.testing)"
         )
     return model
 

@@ -61,9 +61,9 @@ class DirectModel(PostingModel):
         """Keep the address; nothing is connected before the first request."""
         parts = urlsplit(api_base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            shown = http_errors.public_address(api_base)
+            address = http_errors.public_address(api_base)
             raise ConfigurationError(
-                f"{shown!r} is not the address of a server; api_base= looks like"
+                f"{address!r} is not the address of a server; api_base= looks like"
                 " http://HOST:PORT/v1"
             )
         endpoint = endpoint or Endpoint()
@@ -145,10 +145,10 @@ class DirectModel(PostingModel):
         """Close all connections; safe to call twice."""
         await self._http.aclose()
 
-    def _read(self, read: Callable[..., ServerAnswer], *given: Any) -> ServerAnswer:
+    def _read(self, read: Callable[..., ServerAnswer], *arguments: Any) -> ServerAnswer:
         """Return `read(*given)`; its errors get the server's address in front."""
         try:
-            return read(*given)
+            return read(*arguments)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
             raise

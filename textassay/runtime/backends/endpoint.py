@@ -177,15 +177,15 @@ def read_address(api_base: str) -> ServerAddress:
     """Return the parts of an address."""
     address, query = split_address(api_base)
     parts = urlsplit(address)
-    written, _, host = parts.netloc.rpartition("@")
+    login, _, host = parts.netloc.rpartition("@")
     url = parts._replace(netloc=host).geturl()
-    user, _, password = written.partition(":")
+    user, _, password = login.partition(":")
     if not user and not password:
         return ServerAddress(url, query, {}, ())
-    sent = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
     secret = password or user  # some services take a token in place of a user
-    secrets = (sent, secret, unquote(secret))
-    return ServerAddress(url, query, {"Authorization": f"Basic {sent}"}, secrets)
+    secrets = (credentials, secret, unquote(secret))
+    return ServerAddress(url, query, {"Authorization": f"Basic {credentials}"}, secrets)
 
 
 def with_login(

@@ -114,9 +114,9 @@ def as_text(body: bytes | str) -> str:
 
 def read_error(body: bytes | str) -> ErrorBody:
     """Return the content of an error body: the innermost message, and the codes of all layers."""
-    found = _of_text(as_text(body), depth=4)
+    content = _of_text(as_text(body), depth=4)
     return ErrorBody(
-        found.message[:SEARCHED_CHARACTERS], found.codes[:SEARCHED_CHARACTERS], found.param
+        content.message[:SEARCHED_CHARACTERS], content.codes[:SEARCHED_CHARACTERS], content.param
     )
 
 
@@ -176,7 +176,7 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     param = error.get("param")
     if isinstance(param, str) and " " in param.strip():
         message, param = f"{message}: {param}", ""  # gateways put the sentence there
-    found = ErrorBody(
+    content = ErrorBody(
         message if isinstance(message, str) else str(message or payload),
         " ".join(codes),
         param if isinstance(param, str) else "",
@@ -184,8 +184,8 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if isinstance(raw, str) and raw.strip() and depth:
-        return _join(found, _of_text(raw, depth - 1))
-    return _within(found, depth)
+        return _join(content, _of_text(raw, depth - 1))
+    return _within(content, depth)
 
 
 def _values(layer: Any, *names: str) -> list[str]:
@@ -194,9 +194,9 @@ def _values(layer: Any, *names: str) -> list[str]:
     return [str(fields[name]) for name in names if fields.get(name) is not None]
 
 
-def _within(found: ErrorBody, depth: int) -> ErrorBody:
+def _within(content: ErrorBody, depth: int) -> ErrorBody:
     """Return the content of a message that may itself be, or quote, a body."""
-    return _join(found, _of_text(found.message, depth - 1)) if depth else found
+    return _join(content, _of_text(content.message, depth - 1)) if depth else content
 
 
 def _join(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:

@@ -108,11 +108,11 @@ class HttpClient:
         path: str,
         body: bytes,
         headers: Mapping[str, str] | None = None,
-        sent: Mapping[str, Any] = ANYTHING,
+        request: Mapping[str, Any] = ANYTHING,
     ) -> Any:
         """Return the JSON value of the answer to a request, or raise the error that it reports.
 
-        `sent` is the body as a value, with which a refusal is read.
+        `request` is the body as a value, with which a refusal is read.
         """
         try:
             answering = self.send(method, self.base + path, body, headers)
@@ -120,14 +120,14 @@ class HttpClient:
             answer = await answering
         except (aiohttp.ClientError, OSError) as error:
             raise self.network_error(error) from error
-        return self.parse(*answer, sent)
+        return self.parse(*answer, request)
 
     async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON value of the answer to a body in JSON.
 
         Gateways pass on a provider's error with a success status: it is raised, too.
         """
-        payload = await self.ask("POST", path, orjson.dumps(body), sent=body)
+        payload = await self.ask("POST", path, orjson.dumps(body), request=body)
         if http_errors.is_error_payload(payload):
             raise http_errors.from_error_payload(payload, self.server, body)
         return payload
@@ -137,11 +137,11 @@ class HttpClient:
         status: int,
         headers: Mapping[str, str],
         body: bytes,
-        sent: Mapping[str, Any] = ANYTHING,
+        request: Mapping[str, Any] = ANYTHING,
     ) -> Any:
         """Return the JSON value of an answer."""
         if not 200 <= status < 300:
-            raise self.status_error(status, headers, body, sent)
+            raise self.status_error(status, headers, body, request)
         return http_errors.parse_json(body, self.server)
 
     def status_error(
@@ -149,10 +149,10 @@ class HttpClient:
         status: int,
         headers: Mapping[str, str],
         body: bytes,
-        sent: Mapping[str, Any] = ANYTHING,
+        request: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
         """Return the error that an unsuccessful answer reports."""
-        return http_errors.from_status(status, headers, body, self.server, sent)
+        return http_errors.from_status(status, headers, body, self.server, request)
 
     def network_error(self, error: BaseException) -> ModelError:
         """Return our error for an error of the network."""
@@ -259,10 +259,10 @@ class HttpClient:
             # short bodies come with their headers, and then there is nothing to wait for
             return content.read_nowait() if content.is_eof() else await content.read()
         pieces: list[bytes] = []
-        left = longest
+        room = longest
         async for piece in content.iter_any():
-            left -= len(piece)
-            if left < 0:
+            room -= len(piece)
+            if room < 0:
                 raise self._too_long()
             pieces.append(piece)
         return b"".join(pieces)
@@ -325,11 +325,11 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-def _pattern(sent: aiohttp.RequestInfo) -> _Pattern:
+def _pattern(request: aiohttp.RequestInfo) -> _Pattern:
     """Return the pattern of a POST that a session of the running loop has sent."""
-    lines = [f"{sent.method} {sent.url.raw_path_qs} HTTP/1.1"]
-    lines += [f"{k}: {v}" for k, v in sent.headers.items() if k != hdrs.CONTENT_LENGTH]
+    lines = [f"{request.method} {request.url.raw_path_qs} HTTP/1.1"]
+    lines += [f"{k}: {v}" for k, v in request.headers.items() if k != hdrs.CONTENT_LENGTH]
     return _Pattern(
-        aiohttp.ClientRequest(sent.method, sent.url, loop=asyncio.get_running_loop()),
+        aiohttp.ClientRequest(request.method, request.url, loop=asyncio.get_running_loop()),
         "\r\n".join([*lines, f"{hdrs.CONTENT_LENGTH}: "]).encode(),
     )

@@ -131,12 +131,12 @@ def page_answered(body: bytes | str, server: ServerName) -> PageAnswered:
 
 
 def _text_answered(text: str, quoted: str, server: ServerName) -> PageAnswered:
-    what = "a text in place of a model's answer"
+    content = "a text in place of a model's answer"
     advice = "check api_base=: most often it ends in /v1"
     if text.startswith(("data:", "event:", ":", "id:", "retry:", "{")):
-        what = "a stream of events, which no request asks for"
+        content = "a stream of events, which no request asks for"
         advice = "switch streaming off at the server or the proxy"
-    return PageAnswered(f"{server.where} answered with {what}: {quoted} ({advice})")
+    return PageAnswered(f"{server.where} answered with {content}: {quoted} ({advice})")
 
 
 def _page_title(body: bytes | str) -> str:
@@ -268,13 +268,13 @@ def from_status(
     headers: Mapping[str, str],
     body: bytes | str,
     server: ServerName,
-    sent: Mapping[str, Any] = ANYTHING,
+    request: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error of an unsuccessful answer; `sent` is the request's body, if it is known.
+    """Return the error of an unsuccessful answer; `request` is the body that was sent, if known.
 
     An error that would stop the run is marked if the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, server, sent)
+    error = _of_status(status, headers, body, server, request)
     if isinstance(error, FatalModelError):
         error.may_be_text = status in STATUSES["filter"]
     return error
@@ -285,7 +285,7 @@ def _of_status(
     headers: Mapping[str, str],
     body: bytes | str,
     server: ServerName,
-    sent: Mapping[str, Any],
+    request: Mapping[str, Any],
 ) -> ModelError:
     where, secrets, key = server
     if page := is_page(body):
@@ -293,8 +293,8 @@ def _of_status(
         body = _page_text(as_text(body)[:20_000])
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
-    shown = title if page else detail
-    quoted = f": {quote(shown, secrets)}" if shown.strip() else " with an empty body"
+    text = title if page else detail
+    quoted = f": {quote(text, secrets)}" if text.strip() else " with an empty body"
     message = f"{where} answered {status}{quoted}"
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
@@ -312,7 +312,7 @@ def _of_status(
             ' fields={NAME: "meta"})'
         )
     # a page of a firewall or gateway never refuses a parameter, even if its words look like it
-    refused = request_refused(message, status, body, {} if page else sent)
+    refused = request_refused(message, status, body, {} if page else request)
     if refused.refusal:
         return refused
     if shows("filter", status, both):
@@ -328,7 +328,7 @@ def _of_status(
     # 405 and 501: sites of files alone take no POST; 410: what was here is gone
     if status in (404, 405, 410, 501) or shows("model", status, both):
         # 404 page not found (Traefik, Ollama)   no Route matched with those values (Kong)
-        name = re.escape(sent.get("model") or "model")
+        name = re.escape(request.get("model") or "model")
         names_model = status == 400 or (
             not page and re.search(rf"(?i)model|(?<!\w){name}(?!\w)", both)
         )
@@ -362,11 +362,11 @@ def _of_status(
 
 
 def request_refused(
-    message: str, status: int, body: bytes | str, sent: Mapping[str, Any] = ANYTHING
+    message: str, status: int, body: bytes | str, request: Mapping[str, Any] = ANYTHING
 ) -> RequestRefused:
     """Return the error of a refused request, with the parameter that the server's answer names."""
     error = RequestRefused(message)
-    error.refusal = read_refusal(status, body, sent)
+    error.refusal = read_refusal(status, body, request)
     return error
 
 
@@ -381,7 +381,7 @@ def is_error_payload(payload: Any) -> bool:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any], server: ServerName, sent: Mapping[str, Any] = ANYTHING
+    payload: Mapping[str, Any], server: ServerName, request: Mapping[str, Any] = ANYTHING
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
@@ -390,9 +390,9 @@ def from_error_payload(
     code = {"bad_request": 400, "invalid_request": 400, "loading": 503}.get(str(code), code)
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
-        return from_status(code, {}, body, server, sent)
-    if read_refusal(200, body, sent):
-        return from_status(400, {}, body, server, sent)
+        return from_status(code, {}, body, server, request)
+    if read_refusal(200, body, request):
+        return from_status(400, {}, body, server, request)
     message = quote(read_error(body).message, server.secrets)
     return MalformedResponse(f"{server.where} returned an error with a success status: {message}")
 
@@ -410,29 +410,29 @@ def from_exception(error: BaseException, server: ServerName) -> ModelError:
     named = next((cause for cause in behind if _is_transport(cause)), error)
     # aiohttp names its TLS setting for plain HTTP as well
     text = str(named).replace(" ssl:default", "")
-    what = quote(text or type(named).__name__, secrets)
+    reason = quote(text or type(named).__name__, secrets)
     numbers = {
         cause.errno
         for cause in behind
         if isinstance(cause, OSError) and not isinstance(cause, socket.gaierror)
     }
     if is_any(TimeoutError) or errno.ETIMEDOUT in numbers:
-        return TimedOut(f"no answer from {where}: {what}")
+        return TimedOut(f"no answer from {where}: {reason}")
     if numbers & {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}:
         return ConnectionFailed(
-            f"no socket left to ask {where}: {what}; lower concurrency= or raise `ulimit -n`"
+            f"no socket left to ask {where}: {reason}; lower concurrency= or raise `ulimit -n`"
         )
     if is_any(ssl.SSLCertVerificationError, aiohttp.ClientConnectorCertificateError):
-        return NothingListening(f"cannot trust the certificate of {where}: {what}")
-    dropped = ConnectionFailed(f"{where} dropped the connection: {what}")
+        return NothingListening(f"cannot trust the certificate of {where}: {reason}")
+    dropped = ConnectionFailed(f"{where} dropped the connection: {reason}")
     if numbers & {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}:
         return dropped
     if is_any(ConnectionRefusedError, socket.gaierror, aiohttp.ClientConnectorError):
         return NothingListening(
-            f"nothing answers at {where}: {what} (is the server running, is api_base= right?)"
+            f"nothing answers at {where}: {reason} (is the server running, is api_base= right?)"
         )
     if is_any(aiohttp.ClientResponseError):
-        return MalformedResponse(f"{where} does not answer in HTTP: {what}")
+        return MalformedResponse(f"{where} does not answer in HTTP: {reason}")
     return dropped
 
 

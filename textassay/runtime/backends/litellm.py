@@ -156,17 +156,17 @@ class LiteLLMModel(PostingModel):
         """The abilities of the provider by litellm's table. Imports litellm."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
-        taken = set(litellm.get_supported_openai_params(model, custom_llm_provider=provider) or ())
-        logprobs = {"logprobs", "top_logprobs"} <= taken
-        schema = None if "response_format" in taken else False
+        names = set(litellm.get_supported_openai_params(model, custom_llm_provider=provider) or ())
+        logprobs = {"logprobs", "top_logprobs"} <= names
+        schema = None if "response_format" in names else False
         if schema is None and litellm.supports_response_schema(model, provider):
             schema = True
         return Capabilities(
-            n="n" in taken,
+            n="n" in names,
             logprobs=logprobs,
             json_schema=schema,
-            seed="seed" in taken,
-            functions=None if "tools" in taken else False,
+            seed="seed" in names,
+            functions=None if "tools" in names else False,
             choices=logprobs,
             continuation=None if self._takes_prompts else False,
             images=True if self._model_info.get("supports_vision") else None,
@@ -186,10 +186,10 @@ class LiteLLMModel(PostingModel):
             return info.get("mode") == "evaluation" or "/v1/decisions" in endpoints
         if not self._decisions_config or not self._chat_config:  # all its models do, or none does
             return bool(self._decisions_config)
-        own = self.name.rpartition("/")[2]
+        model = self.name.rpartition("/")[2]
         table = load_litellm().model_cost.items()
-        listed = (row for name, row in table if name.endswith(f"/{own}"))
-        return names_decision_model(own) or "evaluation" in (row.get("mode") for row in listed)
+        listed = (row for name, row in table if name.endswith(f"/{model}"))
+        return names_decision_model(model) or "evaluation" in (row.get("mode") for row in listed)
 
     @property
     def _family(self) -> Family:
@@ -237,8 +237,8 @@ class LiteLLMModel(PostingModel):
     @functools.cached_property
     def _is_openai(self) -> bool:
         """Whether the API is in OpenAI's format, as far as litellm knows."""
-        own = self._chat_config
-        return own is None or isinstance(own, load_litellm().OpenAIGPTConfig)
+        config = self._chat_config
+        return config is None or isinstance(config, load_litellm().OpenAIGPTConfig)
 
     @functools.cached_property
     def _chat_config(self) -> Any:
@@ -436,8 +436,8 @@ class LiteLLMModel(PostingModel):
     @functools.cached_property
     def _uses_openai_client(self) -> bool:
         """Whether litellm asks through the client of OpenAI's library."""
-        known = {"custom_openai", *load_litellm().openai_compatible_providers}
-        return self.provider in {*_OWN_PROMPT_PROVIDERS, *(known - _CLIENT_PROVIDERS)}
+        providers = {"custom_openai", *load_litellm().openai_compatible_providers}
+        return self.provider in {*_OWN_PROMPT_PROVIDERS, *(providers - _CLIENT_PROVIDERS)}
 
     def _openai_client(self) -> Any:
         import openai

@@ -46,10 +46,10 @@ class LiteLLMErrors:
 
     def translate(self, error: Exception, body: Json, exceptions: Any) -> TextassayError:
         """Return our error for one of litellm's."""
-        for own in http_errors.causes(error):
-            if isinstance(own, TextassayError):  # raised by our own client, inside litellm
-                own.args = (self.scrub(str(own)),)
-                return own
+        for our_error in http_errors.causes(error):
+            if isinstance(our_error, TextassayError):  # raised by our own client, inside litellm
+                our_error.args = (self.scrub(str(our_error)),)
+                return our_error
         words = str(error).partition("Traceback (most recent call last)")[0]
         # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
         prefix = r"(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?"
@@ -71,15 +71,15 @@ class LiteLLMErrors:
             return self._without_answer(error, text, status, body)
         if not isinstance(status, int) or status < 300:
             return MalformedResponse(f"{self.name}: {http_errors.quote(text)}")
-        known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
+        fields = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         bodies = (getattr(cause, "body", None) for cause in http_errors.causes(error))
-        parsed = next((one for one in bodies if isinstance(one, Mapping)), None)
-        read = words if parsed is None else orjson.dumps({"error": parsed}, default=str)
+        parsed = next((candidate for candidate in bodies if isinstance(candidate, Mapping)), None)
+        answer_body = words if parsed is None else orjson.dumps({"error": parsed}, default=str)
         # not scrubbed yet: a short password may be part of the words that distinguish errors
         typed = http_errors.from_status(
             status,
-            known,
-            read,
+            fields,
+            answer_body,
             http_errors.ServerName(self.name, self._known_secrets()),
             body,
         )
@@ -137,8 +137,8 @@ class LiteLLMErrors:
         refusal = read_refusal(400, text, body)
         names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
-        what = ", ".join(names) or http_errors.quote(text)
-        message = f"{self.name} does not take {what}" + (f"; ask for {advice}" if advice else "")
+        listing = ", ".join(names) or http_errors.quote(text)
+        message = f"{self.name} does not take {listing}" + (f"; ask for {advice}" if advice else "")
         if not refusal:
             return CapabilityError(message)
         refused = RequestRefused(message)

@@ -52,12 +52,12 @@ class ClientTransport(httpx.AsyncBaseTransport):
             raise
         if 300 <= answer.status < 400:
             raise http_errors.from_status(*answer, self._server)
-        kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
+        headers_read = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
         # The library's parser refuses an answer with half of a surrogate pair.
         content = http_errors.whole_characters(answer.body)
         if answer.status < 300:
             content = self._readable(request.url.path, content, body)
-        return httpx.Response(answer.status, headers=kept, content=content, request=request)
+        return httpx.Response(answer.status, headers=headers_read, content=content, request=request)
 
     def _readable(self, path: str, content: bytes, body: bytes) -> bytes:
         """Return the answer to a body in the form that libraries read.

@@ -155,7 +155,7 @@ def prompt_fields(request: Prompted, posting: Posting = PLAIN) -> Json:
     messages: list[Json] = [{"role": m.role, "content": m.content} for m in request.messages]
     if isinstance(request, Request) and request.functions:
         pairs = zip(request.messages, messages, strict=True)
-        messages = [part for one, plain in pairs for part in one.native or (plain,)]
+        messages = [part for message, plain in pairs for part in message.native or (plain,)]
     if posting.prefix_mark == "block":
         text = request.messages[-1].content
         parts = (text[: posting.shared_prefix], text[posting.shared_prefix :])
@@ -176,8 +176,8 @@ def put_images(
     """Put images before the text of the user's first message, each after its number."""
     holder = next((message for message in messages if message["role"] == "user"), messages[-1])
     texts = holder[field] if isinstance(holder[field], list) else [text_part(holder[field])]
-    shown = [part for one in images for part in (text_part(f"{one.label}:"), image_part(one))]
-    holder[field] = [*shown, *texts]
+    image_parts = [part for i in images for part in (text_part(f"{i.label}:"), image_part(i))]
+    holder[field] = [*image_parts, *texts]
 
 
 def text_part(text: str) -> Json:
@@ -201,8 +201,8 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         choices = payload.get("choices")
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
-        read = [_sample(choice, request, usage) for choice in drop_broken_off(choices[: request.n])]
-        samples = tuple(filter(None, read))
+        answers = [_sample(c, request, usage) for c in drop_broken_off(choices[: request.n])]
+        samples = tuple(filter(None, answers))
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))
@@ -217,11 +217,11 @@ def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
         *("error", "abort", "insufficientsystemresource", "networkerror", "cancelled", "canceled"),
         *("timeout", "aborted", "incomplete", "interrupted", "failed"),
     )
-    kept = [one for one in choices if _plain_reason(one.get("finish_reason")) not in broken_off]
-    if choices and not kept:
+    complete = [c for c in choices if _plain_reason(c.get("finish_reason")) not in broken_off]
+    if choices and not complete:
         reason = choices[0]["finish_reason"]
         raise MalformedResponse(f"the server broke the answer off (finish_reason {reason!a})")
-    return kept
+    return complete
 
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
@@ -264,8 +264,8 @@ def _call_in_words(call: Mapping[str, Any]) -> str:
     """Return a call of a function as a model without functions may write it."""
     function = call["function"]
     arguments = function.get("arguments") or "{}"
-    given = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    return f'{{"name": {orjson.dumps(function["name"]).decode()}, "arguments": {given}}}'
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return f'{{"name": {orjson.dumps(function["name"]).decode()}, "arguments": {text}}}'
 
 
 def _native(message: Mapping[str, Any]) -> Json:
@@ -275,12 +275,12 @@ def _native(message: Mapping[str, Any]) -> Json:
     """
     thoughts = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
     names = ("tool_calls", *thoughts, "extra_content")
-    kept = {name: message[name] for name in names if message.get(name)}
-    return {"role": "assistant", "content": message.get("content") or "", **kept}
+    fields = {name: message[name] for name in names if message.get(name)}
+    return {"role": "assistant", "content": message.get("content") or "", **fields}
 
 
 def with_logprobs(
-    answer: Sample, text: str | None, given: Any, request: Request, usage: Usage
+    answer: Sample, text: str | None, logprobs: Any, request: Request, usage: Usage
 ) -> Sample:
     """Return an answer with the log-probabilities of its tokens if they are wanted."""
     if request.logprobs is None or answer.from_thought:
@@ -288,9 +288,9 @@ def with_logprobs(
     is_chat = bool(request.messages)
     has_thought = answer.thought is not None or answer.text != text
     # Without any thought, these are tokens that show no text, such as a part of a character.
-    if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
+    if answer.is_unfinished and (logprobs is None or has_thought or usage.reasoning_tokens):
         return answer.model_copy(update={"logprobs": ()})
-    tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
+    tokens = read_logprobs(logprobs, is_chat, answer.text, follow_thought=has_thought)
     if tokens and request.logprobs > 1 and not is_distribution(tokens):
         raise _no_logprobs(
             "the likeliest token alone, without alternatives, which gives no distribution"
@@ -304,9 +304,9 @@ def with_logprobs(
     )
 
 
-def _no_logprobs(found: str) -> NoLogprobs:
+def _no_logprobs(content: str) -> NoLogprobs:
     return NoLogprobs(
-        f"the model returned {found}; use a model that sends them, or samples if the method takes"
+        f"the model returned {content}; use a model that sends them, or samples if the method takes"
         " them: n=20"
     )
 
@@ -332,16 +332,16 @@ def declined_error(refusal: object) -> ContentRefused:
 
 
 def read_logprobs(
-    given: Any, chat: bool, text: str, *, follow_thought: bool
+    logprobs: Any, chat: bool, text: str, *, follow_thought: bool
 ) -> tuple[TokenLogprob, ...]:
     """Return the tokens of one choice with their log-probabilities."""
     tokens = None
-    if isinstance(given, Mapping):
+    if isinstance(logprobs, Mapping):
         # llama-server answers completions in the shape of chats, so the field decides, not the path
-        chat = bool(given.get("content")) or (chat and not given.get("tokens"))
-        tokens = given.get("content" if chat else "tokens")
+        chat = bool(logprobs.get("content")) or (chat and not logprobs.get("tokens"))
+        tokens = logprobs.get("content" if chat else "tokens")
     if not tokens:
-        if given is not None and not text:
+        if logprobs is not None and not text:
             return ()
         raise _no_logprobs("no log-probabilities")
     part = slice(None)
@@ -356,15 +356,15 @@ def read_logprobs(
             )
             for t in tokens[part]
         )
-    top = given.get("top_logprobs") or [None] * len(tokens)
-    three = zip(tokens[part], given["token_logprobs"][part], top[part], strict=True)
-    return tuple(_token_logprob(token, own, [*(top or {}).items()]) for token, own, top in three)
+    top = logprobs.get("top_logprobs") or [None] * len(tokens)
+    three = zip(tokens[part], logprobs["token_logprobs"][part], top[part], strict=True)
+    return tuple(_token_logprob(token, p, [*(top or {}).items()]) for token, p, top in three)
 
 
-def _token_logprob(token: str, own: Any, alternatives: list[tuple[str, Any]]) -> TokenLogprob:
-    if own is None:  # it may be among the alternatives
-        own = dict(alternatives).get(token)
-    return TokenLogprob(token=token, logprob=check_logprob(own), top=_likeliest(alternatives))
+def _token_logprob(token: str, logprob: Any, alternatives: list[tuple[str, Any]]) -> TokenLogprob:
+    if logprob is None:  # it may be among the alternatives
+        logprob = dict(alternatives).get(token)
+    return TokenLogprob(token=token, logprob=check_logprob(logprob), top=_likeliest(alternatives))
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
@@ -412,11 +412,11 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     for token, logprob in top:
         if (form := _bare(token)) in labels:
             by_label[labels[form]].append(logprob)
-    for label, found in by_label.items():
-        if not found:
+    for label, form_logprobs in by_label.items():
+        if not form_logprobs:
             _check_one_token(label, request.choices[label], top)
     return ChoicesResponse(
-        logprobs={label: log_sum(found) for label, found in by_label.items()},
+        logprobs={label: log_sum(form_logprobs) for label, form_logprobs in by_label.items()},
         follows_thought=sample.thought is not None,
         usage=response.usage,
         model=response.model,
@@ -463,7 +463,7 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
     if spaced or math.fsum(share for _, share in beginnings) >= 0.01:
         reason = "its forms contain spaces"
         if beginnings:
-            token, share = max(beginnings, key=lambda one: one[1])
+            token, share = max(beginnings, key=lambda pair: pair[1])
             reason = (
                 f"the model begins with {token!r} at a probability of {share:.3g}, "
                 "and no whole form is reported"
@@ -495,7 +495,7 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
     full = prompt + continuation
     try:
         choice = payload["choices"][0]
-        given, text = choice.get("logprobs"), choice.get("text") or ""
+        given_logprobs, text = choice.get("logprobs"), choice.get("text") or ""
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedResponse("the answer has no choices") from error
     # Without an echo, the log-probabilities belong to new text.
@@ -504,7 +504,7 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
             "the server does not echo prompts, so it cannot score the likelihood of a given text"
         )
     tokens, logprobs, offsets = (
-        (given or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset")
+        (given_logprobs or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset")
     )
     if not tokens or not len(tokens) == len(logprobs) == len(offsets):
         raise CapabilityError("the server echoes the prompt without its log-probabilities")
@@ -542,7 +542,7 @@ def _align_tokens(
             f"the token {tokens[place]!a} spans the border between prompt and continuation; begin "
             "the continuation with the space and end the prompt without one"
         )
-    kept: list[TokenLogprob] = []
+    continuation: list[TokenLogprob] = []
     for token, logprob, begin, end in zip(tokens, logprobs, offsets, ends, strict=True):
         # What follows the echo is the one token that had to be sampled.
         if begin >= len(full):
@@ -560,5 +560,5 @@ def _align_tokens(
             raise CapabilityError(
                 "the server gives no log-probability for the first token: the prompt is empty"
             )
-        kept.append(TokenLogprob(token=token, logprob=check_logprob(logprob)))
-    return tuple(kept)
+        continuation.append(TokenLogprob(token=token, logprob=check_logprob(logprob)))
+    return tuple(continuation)

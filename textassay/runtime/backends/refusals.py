@@ -36,7 +36,7 @@ class _Mention(NamedTuple):
     """Whether it is an ordinary word without quotes."""
 
 
-def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Refusal | None:
+def read_refusal(status: int, body: bytes | str, request: Mapping[str, Any]) -> Refusal | None:
     """Return which parameter of a body a server refuses; `None` if its error is not a refusal.
 
     Only parameters that were sent can be refused, and only values other than the sent one offered.
@@ -52,18 +52,18 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
         return _other_api(text)
     if _is_other_fault(error, text):
         return None
-    mentions = _find_mentions(error.param, text, sent)
+    mentions = _find_mentions(error.param, text, request)
     if status == 403:  # the user's own fields may have names that are words of the message
         mentions = [m for m in mentions if m.parameter.repair != "never"]
     if not mentions:
-        return _unnamed_level(text, sent) or _other_api(text)
+        return _unnamed_level(text, request) or _other_api(text)
     first = mentions[0]
-    found = None
+    refusal = None
     if first.parameter.repair == "level" and not isinstance(first.value, int):
-        found = _level(first, text)
+        refusal = _level(first, text)
     elif first.parameter.repair in ("level", "number"):
-        found = _number(first, text)
-    return found or _drop(mentions, text)
+        refusal = _number(first, text)
+    return refusal or _drop(mentions, text)
 
 
 def _normalize(message: str) -> str:
@@ -80,21 +80,21 @@ def _normalize(message: str) -> str:
     return re.split(r"['\"]input['\"]:|\binput_value=", text, maxsplit=1)[0].strip()
 
 
-def _find_mentions(param: str, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
+def _find_mentions(param: str, text: str, request: Mapping[str, Any]) -> list[_Mention]:
     """Return the parameters that were sent and that the error names, the likeliest first."""
     named = snake_case(param)
-    found = []
-    for parameter, field, value in sent_parameters(sent):
+    mentions = []
+    for parameter, field, value in sent_parameters(request):
         if named == field or parameter.pattern.fullmatch(named):
-            found.append(_Mention(parameter, field, value, -1, True, False))
+            mentions.append(_Mention(parameter, field, value, -1, True, False))
         for match in parameter.pattern.finditer(text):
             start, end = match.span()
             before, behind = text[:start][-1:], text[end : end + 1]
             is_marked = before in ("'", '"', "`") or behind in ("'", '"', "`", "=", ":")
             is_word = bool(match["word"]) and not is_marked
             is_plain = (is_marked or start == 0) and not is_word
-            found.append(_Mention(parameter, field, value, start, is_plain, is_word))
-    return sorted(found, key=lambda m: (m.is_word, m.start))
+            mentions.append(_Mention(parameter, field, value, start, is_plain, is_word))
+    return sorted(mentions, key=lambda m: (m.is_word, m.start))
 
 
 _NEGATION = (
@@ -169,7 +169,7 @@ def _level(first: _Mention, text: str) -> Refusal | None:
     return Refusal("effort", first.parameter.name, values=offered) if is_level else None
 
 
-def _offered_levels(text: str, sent: Any) -> tuple[str, ...]:
+def _offered_levels(text: str, value: Any) -> tuple[str, ...]:
     """Return the levels of effort that a message offers."""
     offered: set[str] = set()
     level = rf"['\"`]?\b(?:{'|'.join(EFFORTS)})\b['\"`]?"
@@ -177,7 +177,7 @@ def _offered_levels(text: str, sent: Any) -> tuple[str, ...]:
         levels = re.findall(r"[a-z]{3,}", match[0])
         before = re.split(r"[.;(]", text[: match.start()])[-1][-40:]
         behind = re.split(r"[.;:,(]", text[match.end() :])[0][:40]
-        if sent in levels or re.search(_NEGATION, before) or re.search(_NEGATION, behind):
+        if value in levels or re.search(_NEGATION, before) or re.search(_NEGATION, behind):
             continue  # these levels are denied
         if re.match(r"\W*(?:or|and) (?:below|lower|less)", text[match.end() :]):
             offered.update(EFFORTS[EFFORTS.index("low") : EFFORTS.index(levels[-1]) + 1])
@@ -186,9 +186,9 @@ def _offered_levels(text: str, sent: Any) -> tuple[str, ...]:
     return tuple(level for level in EFFORTS if level in offered)
 
 
-def _unnamed_level(text: str, sent: Mapping[str, Any]) -> Refusal | None:
+def _unnamed_level(text: str, request: Mapping[str, Any]) -> Refusal | None:
     """Return the refusal of a level if a message offers several without naming the parameter."""
-    for parameter, _, value in sent_parameters(sent):
+    for parameter, _, value in sent_parameters(request):
         offered = _offered_levels(text, value) if parameter.repair == "level" and value else ()
         if len(offered) > 1:
             return Refusal("effort", parameter.name, values=offered)
@@ -214,7 +214,7 @@ def _number(first: _Mention, text: str) -> Refusal | None:
     return Refusal("rename", name) if names - {first.field} else None
 
 
-def _nearest_number(text: str, sent: Any) -> float | None:
+def _nearest_number(text: str, sent_value: Any) -> float | None:
     """Return the number in a message that is nearest to the one that was sent, if it is another."""
     bound = (
         r"[<>\u2264\u2265]|\b(?:max|min|most|least|limit|range|between|exceed|above|below|over|less"
@@ -225,17 +225,17 @@ def _nearest_number(text: str, sent: Any) -> float | None:
     # 1-8192   0..1
     text = re.sub(r"(?<![\w.-])(\d+)(?:\s?[-\u2013]\s?|\.\.+)(\d+)(?![\w-])", r"\1 to \2", text)
     numbers = r"(?<![\w./-])(?<!\w\[)(-?\d+(?:[,_]\d{3})*(?:\.\d+)?)(?![\w%/]|\.\d|-\w)"
-    found = [(float(re.sub("[,_]", "", m[1])), m) for m in re.finditer(numbers, text)]
-    if type(sent) not in (int, float):  # the row of a batch
+    pairs = [(float(re.sub("[,_]", "", m[1])), m) for m in re.finditer(numbers, text)]
+    if type(sent_value) not in (int, float):  # the row of a batch
         least = r">=|\u2265|\b(?:below|at least|minimum|too small)\b"
         pick = max if re.search(least, text) else min
-        return pick((value for value, _ in found if value > 1), default=None)
-    others = [(value, match) for value, match in found if value != sent]
+        return pick((value for value, _ in pairs if value > 1), default=None)
+    others = [(value, match) for value, match in pairs if value != sent_value]
     if not others:
         return None
-    value, match = min(others, key=lambda pair: abs(pair[0] - sent))
+    value, match = min(others, key=lambda pair: abs(pair[0] - sent_value))
     # must be less than 4097   from 1 (inclusive) to 8193 (exclusive)
     less = r"(?:(?<![<>=])<|\b(?:less|lower|smaller|fewer) than|\bbelow)\s*$"
     before, behind = text[: match.start()], text[match.end() :]
     is_excluded = re.search(less, before) or behind.startswith(" (exclusive)")
-    return value - 1 if is_excluded and value < sent else value
+    return value - 1 if is_excluded and value < sent_value else value

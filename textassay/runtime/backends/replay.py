@@ -173,12 +173,12 @@ class RecordedModel(PostingModel):
             return cast(DecisionResponse, self._find(request))
         group = decision_group(self._key, request)
         try:
-            kept = KeptDecisions(request, self._answers.get_group(group))
+            recorded = KeptDecisions(request, self._answers.get_group(group))
         except ValueError as error:
             raise self._unusable(f"{group}/", error) from error
-        if kept.lacking:
+        if recorded.lacking:
             raise self._refusal(request)
-        return kept.respond()
+        return recorded.respond()
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
@@ -233,8 +233,8 @@ def _describe_method(manifest: Mapping[str, Any]) -> str:
     spec = manifest.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(options := spec.get("options"), Mapping):
         return ""
-    given = "".join(f", {name}={json.dumps(value)}" for name, value in options.items())
-    return f"; the run had method={spec.get('method')}{given}"
+    listing = "".join(f", {name}={json.dumps(value)}" for name, value in options.items())
+    return f"; the run had method={spec.get('method')}{listing}"
 
 
 def _in_words(sampling: Sampling) -> str:

@@ -82,12 +82,12 @@ def check(request: Request, posting: Posting = PLAIN) -> None:
         )
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
     fields = ["reasoning"]
-    what = "number of thinking tokens"
+    setting = "number of thinking tokens"
     if request.effort:
-        fields, what = ["reasoning", "reasoning_effort"], f"effort {request.effort}"
+        fields, setting = ["reasoning", "reasoning_effort"], f"effort {request.effort}"
     is_set = request.effort or request.thinking_tokens is not None
     if is_set and not set(fields) & set(posting.thinking_fields or fields[1:]):
-        raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
+        raise CapabilityError(f"the Responses API of this server takes no {setting}; leave it out")
     for name in ("seed", "stop", "functions"):  # the prompt describes functions in words instead
         if getattr(request, name) not in (None, ()):
             refused = RequestRefused(f"the Responses API has no parameter {name!r}")
@@ -120,8 +120,8 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
             status = payload.get("status")
             raise MalformedResponse(f"the answer contains no text (status {status!a})")
         tokens = [token for part in parts for token in part.get("logprobs") or ()]
-        given = {"content": tokens} if tokens else None
-        sample = with_logprobs(answer, text, given, request, usage)
+        logprobs = {"content": tokens} if tokens else None
+        sample = with_logprobs(answer, text, logprobs, request, usage)
         return Response(samples=(sample,), usage=usage, model=payload.get("model"))
     except UNUSABLE as error:
         raise_unusable(error, usage)

@@ -146,10 +146,10 @@ class ScriptedModel:
     ) -> list[ScriptedReply]:
         replies: list[ScriptedReply] = []
         for index in range(request.n):
-            one = request
+            single = request
             if request.n > 1:
-                one = request.model_copy(update={"n": 1, "draw": request.draw + index})
-            replies.append(await _await_value(function(one)))
+                single = request.model_copy(update={"n": 1, "draw": request.draw + index})
+            replies.append(await _await_value(function(single)))
             # a whole response answers the whole request
             if isinstance(replies[-1], Response | BaseException):
                 break
@@ -198,8 +198,8 @@ class ScriptedModel:
             return answer
         return DecisionResponse(
             answers=tuple(
-                one if isinstance(one, QuestionAnswer) else distribution(question, one)
-                for question, one in zip(request.questions, answer, strict=True)
+                value if isinstance(value, QuestionAnswer) else distribution(question, value)
+                for question, value in zip(request.questions, answer, strict=True)
             ),
             way=DECIDED,
             usage=self._usage(request, ()),
@@ -207,11 +207,11 @@ class ScriptedModel:
         )
 
     async def _score(
-        self, request: AnyRequest, function: Callable[[Any], Any] | None, what: str
+        self, request: AnyRequest, function: Callable[[Any], Any] | None, kind: str
     ) -> Any:
         self._note(request)
         if not function:
-            raise CapabilityError(f"scripted model {self.name!r} was given no function for {what}")
+            raise CapabilityError(f"scripted model {self.name!r} was given no function for {kind}")
         answer = await _await_value(function(request))
         if isinstance(answer, BaseException):
             raise answer
@@ -354,9 +354,9 @@ class BatchRounds:
     def _check(self, turns: int) -> None:
         """Complete the round unless a request came since the last check."""
         loop = asyncio.get_running_loop()
-        left = self._last + self.QUIET - loop.time()
-        if left > 0:
-            loop.call_later(left, self._check, self.TURNS)
+        remaining = self._last + self.QUIET - loop.time()
+        if remaining > 0:
+            loop.call_later(remaining, self._check, self.TURNS)
         elif turns:
             loop.call_soon(self._check, turns - 1)
         else:

@@ -427,8 +427,8 @@ class Batch:
         keys = iter(self.calls)
         # together, as a distant store returns many as fast as one
         while some := list(islice(keys, AT_ONCE)):
-            found = await gather([look_up(self._context.store, key) for key in some])
-            answers |= {k: answer for k, answer in zip(some, found, strict=True) if answer}
+            stored = await gather([look_up(self._context.store, key) for key in some])
+            answers |= {k: answer for k, answer in zip(some, stored, strict=True) if answer}
         if not answers:
             return False
         # Before the rest is queued: after a crash in between, the run sends it like new requests,

@@ -117,8 +117,8 @@ class BatchQueue(Wrapper):
             # before the store is read: an answer that comes meanwhile is not missed
             with pending.waiting() as future:
                 # a batch of an earlier session may have ended since the cache was read
-                if kept := await look_up(self._context.store, key):
-                    return kept
+                if stored := await look_up(self._context.store, key):
+                    return stored
                 if not future.done():
                     self._ensure_asked(pending)
                 answer = await future
@@ -309,11 +309,11 @@ class BatchQueue(Wrapper):
         if not all(batch.is_waiting for batch in self._tasks):
             return
         requests, batches = sum(len(batch.calls) for batch in self._tasks), len(self._tasks)
-        asked, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")
+        text, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")
         for call in self._calls.values():
             call.fail(
                 BatchesSubmitted(
-                    f"{asked} to {self.name} {verb} submitted in {batches} "
+                    f"{text} to {self.name} {verb} submitted in {batches} "
                     f"batch{'es' if batches != 1 else ''}"
                 )
             )
@@ -353,21 +353,21 @@ def open_dialect(
         raise ConfigurationError(
             f"no batch API is known for {name!r}; batch=True takes models of {', '.join(PROVIDERS)}"
         )
-    known, server = PROVIDERS[provider], SERVERS.get(provider, OpenAIServer())
+    api, server = PROVIDERS[provider], SERVERS.get(provider, OpenAIServer())
     if window != "24h" and not server.takes_windows:
         raise ConfigurationError(
             f"batches of {name!r} take 24 hours at most: leave out batch_window={window}"
         )
-    base = api_base or known.address
+    base = api_base or api.address
     if not base:
         raise ConfigurationError(f"batches of {name!r} need api_base=")
     base = batch_address(provider, base, endpoint)
     login = read_address(base).login  # as with single calls, in place of a key in the environment
-    key = api_key or ("" if login else known.key)
-    header = endpoint.key_header or known.key_header
+    key = api_key or ("" if login else api.key)
+    header = endpoint.key_header or api.key_header
     secret = {header: key} if header else {"Authorization": f"Bearer {key}"}
-    headers = {**known.headers, **(secret if key else {})}
-    endpoint = endpoint._replace(max_bytes=max(endpoint.max_bytes, known.max_bytes))
+    headers = {**api.headers, **(secret if key else {})}
+    endpoint = endpoint._replace(max_bytes=max(endpoint.max_bytes, api.max_bytes))
     http = BatchHttp(base, endpoint, name=name, headers=headers, key=key)
     if provider in DIALECTS:
         return DIALECTS[provider](http, model)

@@ -104,8 +104,8 @@ class Adaptation:
     @cached_property
     def learned(self) -> ModelTraits:
         """The model's traits as known so far."""
-        known = KNOWN.get(self._key) if self.is_remote else None
-        return known or guess_traits(self._model)
+        learned = KNOWN.get(self._key) if self.is_remote else None
+        return learned or guess_traits(self._model)
 
     @property
     def learned_bytes(self) -> bytes:
@@ -142,13 +142,13 @@ class Adaptation:
         if self._in_batches and not self.learned.thinks:
             least = max(least, ALLOWANCES[0])
             call = Call(call.request, call.posting._replace(is_probe=True))
-        sent = fit(self.learned, call, least)
-        if sent.request is not call.request:
-            omitted = {n for n in OPTIONAL if carries(call, n) and not carries(sent, n)}
+        adapted = fit(self.learned, call, least)
+        if adapted.request is not call.request:
+            omitted = {n for n in OPTIONAL if carries(call, n) and not carries(adapted, n)}
             if not omitted <= self._omitted:
                 self._omitted |= omitted
                 self.__dict__.pop("differences", None)
-        return sent
+        return adapted
 
     def is_tried(self, call: Call) -> bool:
         """Return whether a call with the same parameters was answered, or need not be tried."""
@@ -185,8 +185,8 @@ class Adaptation:
     def note_too_long(self, call: Call) -> None:
         """Learn that prompts of this length or more exceed the context with this allowance."""
         allowance, length = call.posting.allowance, len(call.request.text)
-        known = self.learned.too_long
-        self.learn(too_long={**known, allowance: min(known.get(allowance, length), length)})
+        too_long = self.learned.too_long
+        self.learn(too_long={**too_long, allowance: min(too_long.get(allowance, length), length)})
 
     def allow_more_thought(self, call: Call) -> None:
         """Learn that a thought took all tokens of a call: later ones have more."""
@@ -203,9 +203,9 @@ class Adaptation:
         request: Any = call.request
         question: Any = probe_like(call).request
         system = [message for message in request.messages if message.role == "system"]
-        shown = question.model_copy(update={"messages": (*system, *question.messages)})
+        probe = question.model_copy(update={"messages": (*system, *question.messages)})
         traits = self.learned.learn(unsent=(*self.learned.unsent, *names))
-        return fit(traits, call.about(shown))
+        return fit(traits, call.about(probe))
 
     def send_again(self, name: str) -> None:
         """Send a parameter that was left out."""
@@ -230,17 +230,17 @@ class Adaptation:
         """How calls differ from the ones that method and settings ask for, for signatures."""
         # cached until something is learned, as it is read for every score
         traits, sampling = self.learned, self.sampling
-        found = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
-        found += ["json:words"] * ("json_schema" in traits.unsent)
-        found += ["functions:words"] * ("functions" in traits.unsent)
+        differences = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
+        differences += ["json:words"] * ("json_schema" in traits.unsent)
+        differences += ["functions:words"] * ("functions" in traits.unsent)
         if sampling.effort is not None:
             effort = choose_effort(traits, sampling.effort)
-            found += [f"sent-effort:{effort or 'default'}"] * (effort != sampling.effort)
+            differences += [f"sent-effort:{effort or 'default'}"] * (effort != sampling.effort)
         tokens = sampling.thinking_tokens
         if tokens is not None:
-            sent = limit_number(traits, "thinking_tokens", tokens)
-            found += [f"sent-thinking_tokens:{sent}"] * (sent != tokens)
-        return tuple(found)
+            limited = limit_number(traits, "thinking_tokens", tokens)
+            differences += [f"sent-thinking_tokens:{limited}"] * (limited != tokens)
+        return tuple(differences)
 
 
 def signature_of_method(signature: str) -> str:
@@ -298,16 +298,16 @@ class AdaptingModel(Wrapper, AdaptationMemory):
     @property
     def capabilities(self) -> Capabilities:
         """The wrapped model's capabilities, without the refused ones."""
-        own, learned = self.wrapped.capabilities, self.adaptation.learned
+        capabilities, learned = self.wrapped.capabilities, self.adaptation.learned
         update: dict[str, Any] = {}
         if learned.thinks or self.adaptation.answers_at_once:
             update["thinks"] = learned.thinks
         if not set(LOGPROBS).isdisjoint(learned.unsent):
             update |= {"logprobs": False, "choices": False}
-        elif learned.thinks and own.logprobs and self.adaptation.is_remote:
+        elif learned.thinks and capabilities.logprobs and self.adaptation.is_remote:
             # a table of abilities may be true for effort `none` only
             update |= {"logprobs": None, "choices": None}
-        return own.model_copy(update=update) if update else own
+        return capabilities.model_copy(update=update) if update else capabilities
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
@@ -324,14 +324,16 @@ class AdaptingModel(Wrapper, AdaptationMemory):
         adaptation, attempts = self.adaptation, _AdaptedCall(self, call, ask)
         try:
             while True:
-                sent, answer = attempts.next(), None
-                if adaptation.is_tried(sent):
-                    answer = await attempts.ask(sent)
+                attempt, answer = attempts.next(), None
+                if adaptation.is_tried(attempt):
+                    answer = await attempts.ask(attempt)
                 else:
                     async with adaptation.lock:
                         # the request before this one may have tried it
-                        while answer is None and not adaptation.is_tried(sent := attempts.next()):
-                            answer = await attempts.ask_first(sent)
+                        while answer is None and not adaptation.is_tried(
+                            attempt := attempts.next()
+                        ):
+                            answer = await attempts.ask_first(attempt)
                 if answer is not None:
                     return answer
         except TextassayError as error:
@@ -397,37 +399,45 @@ class _AdaptedCall:
         self._known = self._adaptation.learned
         return self._adaptation.adapt(self._call, self._least_allowance)
 
-    async def ask_first(self, sent: Call) -> AnyResponse | None:
+    async def ask_first(self, attempt: Call) -> AnyResponse | None:
         """Do what `ask` does, of a model that may refuse the parameters, or may think."""
-        request = sent.request
-        if isinstance(request, ChoicesRequest) and request.messages and not sent.posting.allowance:
+        request = attempt.request
+        if (
+            isinstance(request, ChoicesRequest)
+            and request.messages
+            and not attempt.posting.allowance
+        ):
             # the one token of an answer to choices may be the first of a thought
             self._least_allowance = ALLOWANCES[0]
-            sent = self.next()
-        answer = await self.ask(Call(sent.request, sent.posting._replace(is_probe=True)))
-        if isinstance(answer, Response) and answer.is_cut and not sent.posting.allowance:
+            attempt = self.next()
+        answer = await self.ask(Call(attempt.request, attempt.posting._replace(is_probe=True)))
+        if isinstance(answer, Response) and answer.is_cut and not attempt.posting.allowance:
             # some servers show a thought that is cut off as if it were the answer
             self._least_allowance = ALLOWANCES[0]
-            if self._has_more_than(sent):
+            if self._has_more_than(attempt):
                 self.spent = answer.usage
                 return None
         if answer is not None:
             # without the allowance, too, if the model turned out not to need it
-            for taken in (sent, self._adaptation.adapt(self._call)):
-                self._adaptation.note_taken(taken)
+            for call in (attempt, self._adaptation.adapt(self._call)):
+                self._adaptation.note_taken(call)
         return answer
 
-    async def ask(self, sent: Call) -> AnyResponse | None:
+    async def ask(self, attempt: Call) -> AnyResponse | None:
         """Return the answer; `None` to ask again, as this attempt has shown something new."""
         try:
-            answer = await self._ask(sent)
+            answer = await self._ask(attempt)
         except AnswerUnfinished as error:
-            self._widen(sent, error.usage, error)
+            self._widen(attempt, error.usage, error)
         except (RequestRefused, NoLogprobs) as error:
             self._count(error)
             refusal = error.refusal
             lacks_logprobs = refusal and refusal.kind == "drop" and refusal.parameter in LOGPROBS
-            if lacks_logprobs and reads_logprobs(sent.request) and await self._sends_logprobs(sent):
+            if (
+                lacks_logprobs
+                and reads_logprobs(attempt.request)
+                and await self._sends_logprobs(attempt)
+            ):
                 self._without_logprobs += 1
                 if self._without_logprobs == self.LOGPROB_ATTEMPTS:
                     raise MalformedResponse(
@@ -435,10 +445,10 @@ class _AdaptedCall:
                         f" none with this one in {self.LOGPROB_ATTEMPTS} attempts ({error})"
                     ) from error
             else:
-                self._learn(sent, error, refusal or await self._probe(sent, error))
+                self._learn(attempt, error, refusal or await self._probe(attempt, error))
         else:
             self.guess = ""
-            self._adaptation.note_answer(sent, answer)
+            self._adaptation.note_answer(attempt, answer)
             if not (
                 isinstance(answer, Response)
                 and answer.samples[0].finish_reason == "length"
@@ -449,11 +459,11 @@ class _AdaptedCall:
                 if self.spent is NO_USAGE:
                     return answer
                 return answer.model_copy(update={"usage": self.spent + answer.usage})
-            self._widen(sent, answer.usage)
+            self._widen(attempt, answer.usage)
         await self._model.save()
         return None
 
-    async def _probe(self, sent: Call, error: RequestRefused | NoLogprobs) -> Refusal | None:
+    async def _probe(self, attempt: Call, error: RequestRefused | NoLogprobs) -> Refusal | None:
         """Return the refusal of the parameter that probes find, if a refusal names none.
 
         Each probe leaves out half of the suspects: if it is answered, the refused parameter is
@@ -461,15 +471,15 @@ class _AdaptedCall:
         """
         adaptation = self._adaptation
         is_vague = isinstance(error, RequestRefused) and error.is_vague
-        if not is_vague or adaptation.has_probed or adaptation.is_tried(sent):
+        if not is_vague or adaptation.has_probed or adaptation.is_tried(attempt):
             return None
         adaptation.has_probed = True
-        suspects = adaptation.find_suspects(sent)
+        suspects = adaptation.find_suspects(attempt)
         for _ in range(3):
             if len(suspects) < 2:
                 break
             half = suspects[: len(suspects) // 2]
-            is_answered = await self._answer(adaptation.probe_without(half, sent))
+            is_answered = await self._answer(adaptation.probe_without(half, attempt))
             suspects = half if is_answered else suspects[len(half) :]
         if len(suspects) != 1:
             return None
@@ -481,14 +491,14 @@ class _AdaptedCall:
         if error.usage is not None:
             self.spent, error.usage = self.spent + error.usage, None
 
-    async def _sends_logprobs(self, sent: Call) -> bool:
+    async def _sends_logprobs(self, attempt: Call) -> bool:
         """Return whether the model sends log-probabilities with other answers.
 
         A harmless question shows it before the first such answer has come. So the reading of a run
         depends neither on the order of its texts nor on the number of calls in flight.
         """
         if not self._adaptation.sends_logprobs:
-            question = probe_like(sent)
+            question = probe_like(attempt)
             if answer := await self._answer(question):
                 self._adaptation.note_answer(question, answer)
         return self._adaptation.sends_logprobs
@@ -503,13 +513,13 @@ class _AdaptedCall:
         self.spent += answer.usage
         return answer
 
-    def _widen(self, sent: Call, usage: Usage | None, cause: Exception | None = None) -> None:
+    def _widen(self, attempt: Call, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought; raise if none are left."""
         self.spent += usage or NO_USAGE
-        self._adaptation.allow_more_thought(sent)
-        if self._has_more_than(sent):
+        self._adaptation.allow_more_thought(attempt)
+        if self._has_more_than(attempt):
             return
-        request, posting = sent.request, sent.posting
+        request, posting = attempt.request, attempt.posting
         limit = posting.most_tokens(request) if isinstance(request, Request) else posting.allowance
         tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
         raise AnswerUnfinished(
@@ -517,22 +527,22 @@ class _AdaptedCall:
             "(effort=low), or use a model that thinks less"
         ) from cause
 
-    def _has_more_than(self, sent: Call) -> bool:
+    def _has_more_than(self, attempt: Call) -> bool:
         """Return whether the next attempt has more tokens for its thought, if any are left."""
-        return self.next().posting.allowance > sent.posting.allowance
+        return self.next().posting.allowance > attempt.posting.allowance
 
     def _learn(
-        self, sent: Call, error: RequestRefused | NoLogprobs, refusal: Refusal | None
+        self, attempt: Call, error: RequestRefused | NoLogprobs, refusal: Refusal | None
     ) -> None:
         """Learn from a refusal; raise it if nothing can be learned."""
         # a thought of fewer than 64 tokens is not shortened any more
-        if isinstance(error, ContextTooLong) and sent.posting.allowance > 64:
-            self._adaptation.note_too_long(sent)
+        if isinstance(error, ContextTooLong) and attempt.posting.allowance > 64:
+            self._adaptation.note_too_long(attempt)
             return
         if refusal is None or self._repairs == self.MAX_REPAIRS:
             raise error
         if refusal.kind == "room":
-            self._widen(sent, None, error)
+            self._widen(attempt, None, error)
             return
         self._repairs += 1
         before = self._adaptation.learned
@@ -540,7 +550,7 @@ class _AdaptedCall:
         if before != self._known and not self.guess:
             return
         try:
-            traits = repair(before, refusal, sent)
+            traits = repair(before, refusal, attempt)
             if traits is before:
                 raise error
             self._adaptation.adopt(traits)
@@ -551,5 +561,5 @@ class _AdaptedCall:
 
 def adaptation_of(model: Model) -> Adaptation | None:
     """Return how requests to a model are adapted; `None` if they are not."""
-    found = (getattr(layer, "adaptation", None) for layer in layers(model))
-    return next((one for one in found if isinstance(one, Adaptation)), None)
+    candidates = (getattr(layer, "adaptation", None) for layer in layers(model))
+    return next((candidate for candidate in candidates if isinstance(candidate, Adaptation)), None)

@@ -98,9 +98,9 @@ class MeteredModel(Wrapper):
             ledger.usages.append(usage)
 
 
-def _others(kept: str) -> bytes:
+def _others(characters: str) -> bytes:
     """Return all bytes but these characters."""
-    return bytes(set(range(256)) - set(kept.encode()))
+    return bytes(set(range(256)) - set(characters.encode()))
 
 
 _WEIGHTS = (
@@ -437,12 +437,12 @@ class BudgetedModel(Wrapper):
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
         """Return the lowest possible cost of an answer, for any reported usage."""
         texts = answer.samples if isinstance(answer, Response) else ()
-        written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
+        answer_tokens = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
         # a reported prompt may be shorter than estimated: tokenizers differ, but by less than half
         share = 0.5 if answer.usage.prompt_tokens else 1.0
         prompt = self._forecast.prompt(request)
         cached = min(answer.usage.cached_prompt_tokens, prompt)
-        return share * self._cost(prompt, written, cached)
+        return share * self._cost(prompt, answer_tokens, cached)
 
     def _cost_of_failure(self, request: AnyRequest, error: TextassayError) -> float:
         """Return the assumed cost of a failed request: 0 if the server refused it."""

@@ -45,19 +45,19 @@ def encode_answer(response: AnyResponse) -> bytes:
     if isinstance(response, DecisionResponse):
         return encode({"kind": "decide", "answer": _stored_decisions(response)})
     fields = vars(response).copy()
-    own: type[AnyResponse] = type(response)
-    if own not in _KINDS:  # a class of the user's may have further fields
-        own = next(answer for answer in _KINDS if isinstance(response, answer))
-        fields = {name: fields[name] for name in own.model_fields}
+    kind: type[AnyResponse] = type(response)
+    if kind not in _KINDS:  # a class of the user's may have further fields
+        kind = next(answer for answer in _KINDS if isinstance(response, answer))
+        fields = {name: fields[name] for name in kind.model_fields}
     del fields["usage"]
-    return encode({"kind": _KINDS[own], "answer": fields}, default=_encode)
+    return encode({"kind": _KINDS[kind], "answer": fields}, default=_encode)
 
 
 def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
     """Return the fields of an answer that differ from their defaults."""
     fields = vars(answer)
-    kept = {name: v for name, v in fields.items() if v not in (None, (), "scored")}
-    return kept if answer.problem is None else {**kept, "problem": vars(answer.problem)}
+    stored = {name: v for name, v in fields.items() if v not in (None, (), "scored")}
+    return stored if answer.problem is None else {**stored, "problem": vars(answer.problem)}
 
 
 def _stored_decisions(response: DecisionResponse) -> dict[str, Any]:
@@ -115,9 +115,9 @@ class KeptDecisions:
 
     def respond(self) -> DecisionResponse:
         """Return the answers, all of which must be known."""
-        found = [self._found[question.digest] for question in self._questions]
-        answers = tuple([answer for answer, _ in found])
-        return found[0][1].model_copy(update={"answers": answers})
+        pairs = [self._found[question.digest] for question in self._questions]
+        answers = tuple([answer for answer, _ in pairs])
+        return pairs[0][1].model_copy(update={"answers": answers})
 
     def complete(self, new: DecisionResponse) -> DecisionResponse:
         """Return the answers, given the response to the lacking questions."""
@@ -239,13 +239,13 @@ class CachedModel(Wrapper):
         group = decision_group(self.identity_bytes, request)
         values = await self.store.fetch_group(group)
         try:
-            kept = KeptDecisions(request, values)
+            stored = KeptDecisions(request, values)
         except ValueError as error:
             raise _unusable(self.store, f"{group}/", error) from error
-        lacking = kept.lacking
+        lacking = stored.lacking
         if not lacking:
-            return kept.respond()
-        return kept.complete(cast(DecisionResponse, await ask(Call(request.about(lacking)))))
+            return stored.respond()
+        return stored.complete(cast(DecisionResponse, await ask(Call(request.about(lacking)))))
 
 
 class WithIdentity(Wrapper):

@@ -132,11 +132,11 @@ def decision_group(identity: bytes, request: DecisionRequest) -> str:
     return hashlib.sha256(identity + b"decide" + request.shared_digest).hexdigest()
 
 
-def _canonical(value: Any, what: str) -> bytes:
+def _canonical(value: Any, name: str) -> bytes:
     try:
         return encode(value, sort_keys=True, default=_fields)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{what} contains something that is not JSON: {error}") from error
+        raise ConfigurationError(f"{name} contains something that is not JSON: {error}") from error
 
 
 def _fields(part: Any) -> dict[str, Any]:
@@ -247,7 +247,7 @@ async def fill_up(response: Response, send: Send, call: Call) -> Response:
         parts = [{"n": min(step, end - at), "draw": at} for at in range(draw, end, step)]
         draw = end
         calls = [Call(request.model_copy(update=part), call.posting) for part in parts]
-        for response in await gather([cast(Awaitable[Response], send(one)) for one in calls]):
+        for response in await gather([cast(Awaitable[Response], send(part)) for part in calls]):
             samples += response.samples[: n - len(samples)]
             usage += response.usage
             truncated = max(truncated, response.truncated_tokens)
@@ -267,8 +267,8 @@ async def _post(model: Model, call: Call) -> AnyResponse:
         return await model.generate(request)
     if isinstance(request, ChoicesRequest):
         scorer: Any = scoring(model, "choices")
-        given = (request, posting) if isinstance(model, PostingModel) else (request,)
-        return cast(ChoicesResponse, await scorer.choices(*given))
+        arguments = (request, posting) if isinstance(model, PostingModel) else (request,)
+        return cast(ChoicesResponse, await scorer.choices(*arguments))
     if isinstance(request, ContinuationRequest):
         return await scoring(model, "continuation").continuation(request)
     return await deciding(model).decide(request)

@@ -101,7 +101,7 @@ def describe(model: Model) -> str:
     """Return a sentence about how a decision model answers."""
     abilities = model.capabilities
     limits = abilities.question_limits.model_dump()
-    most = ", ".join(f"{count:,} {what}" for what, count in limits.items() if count)
+    most = ", ".join(f"{count:,} {unit}" for unit, count in limits.items() if count)
     others = "do not influence" if abilities.independent_questions else "may influence"
     return f"{model.name} sends probabilities; the questions of a request {others} each other" + (
         f"; a request takes {most}" if most else ""
@@ -119,9 +119,9 @@ class _LogprobsOrObject(LogprobsOrSamples):
     def refuse(self) -> None:
         """Read written answers from now on, also in a stack that puts questions into words."""
         super().refuse()
-        for one in layers(self.model):
-            if isinstance(one, DecidingModel) and not one.reading.decided:
-                one.reading.refuse()
+        for layer in layers(self.model):
+            if isinstance(layer, DecidingModel) and not layer.reading.decided:
+                layer.reading.refuse()
 
     def _count(self, note: str = "") -> str:
         return "one JSON answer to all questions"
@@ -218,9 +218,9 @@ class DecidingModel(Wrapper):
         if any(refusals):
             return await self._ask_allowed(request, refusals, limits)
         extra = {**self._memory.extra, **request.extra}
-        own = {"joint": False, "truncatable": "", "extra": extra}
+        changes = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
-        plain = request.model_copy(update=own) if differs else request
+        plain = request.model_copy(update=changes) if differs else request
         packages = list(self._split_into_packages(plain, limits))
         if len(packages) == 1:
             return await self._send_package(plain)
@@ -241,20 +241,20 @@ class DecidingModel(Wrapper):
             q for q, why in zip(request.questions, refusals, strict=True) if not why
         )
         response = await self._ask_natively(allowed, limits)
-        given = iter(response.answers)
+        remaining = iter(response.answers)
         answers = tuple(
-            refused_answer(f"{self.name!r} {why}") if why else next(given) for why in refusals
+            refused_answer(f"{self.name!r} {why}") if why else next(remaining) for why in refusals
         )
         return response.model_copy(update={"answers": answers})
 
     def _split_into_packages(
-        self, request: DecisionRequest, known: QuestionLimits
+        self, request: DecisionRequest, question_limits: QuestionLimits
     ) -> Iterator[Sequence[Question]]:
         """Yield the questions of each request, in order, as many as the limits allow."""
         questions = request.questions
-        limits = (known.questions, self._memory.most("questions"), len(questions))
+        limits = (question_limits.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
-        tokens = min(filter(None, (known.tokens, self._learned.most_tokens)), default=0)
+        tokens = min(filter(None, (question_limits.tokens, self._learned.most_tokens)), default=0)
         # no estimate is needed if the text certainly fits: a character has at most four bytes, and
         # a token at least one
         if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
@@ -341,10 +341,10 @@ class DecidingModel(Wrapper):
             return False
         place = find_refused(error, len(questions))
         for question in questions if place is None else (questions[place],):
-            what = "levels" if question.kind == "rating" else "options"
-            names = "levels|criteria" if what == "levels" else "options|choices|criteria"
+            unit = "levels" if question.kind == "rating" else "options"
+            names = "levels|criteria" if unit == "levels" else "options|choices|criteria"
             if most := allowed_number(names, error, len(question.options)):
-                self._memory.learn_most(what, most)
+                self._memory.learn_most(unit, most)
                 return True
         return False
 
@@ -376,9 +376,9 @@ class DecidingModel(Wrapper):
         n = await self._count_samples(wording)
         prompt, sampling = self._prompt_of(wording), wording.sampling
         request = Request(**prompt, **sampling, n=n, max_tokens=MAX_TOKENS)
-        written = await self._write(request, wording.posting)
+        answer = await self._write(request, wording.posting)
         way = Way(how="sampled", samples=n, words=wording.digest)
-        return _response([wording.read_samples(written.samples)], written, way)
+        return _response([wording.read_samples(answer.samples)], answer, way)
 
     @property
     def reading(self) -> LogprobsOrSamples:
@@ -430,22 +430,24 @@ class DecidingModel(Wrapper):
             max_tokens=MAX_TOKENS * (len(worded.wordings) + 1),
             json_schema=worded.schema,
         )
-        written = cast(Response, await self._send(request, worded.posting))
-        response = _response(worded.read(written.samples[0]), written, _LogprobsOrObject.way)
+        object_answer = cast(Response, await self._send(request, worded.posting))
+        response = _response(
+            worded.read(object_answer.samples[0]), object_answer, _LogprobsOrObject.way
+        )
         for _ in range(self.retries):
             # as in `Ask.until_usable`, a judge that declines is not asked again
             if all(answer.outcome != "invalid" for answer in response.answers):
                 break
-            unusable = written.samples[0].text.strip()
+            unusable = object_answer.samples[0].text.strip()
             note = {"text": unusable[:200], "problem": "it was asked again"}
             request = request.model_copy(update=worded.remind(request, unusable))
             result = await _or_error(self._send(request, worded.posting))
             if isinstance(result, ModelError):
                 given, responses = [failed_answer(result)] * len(response.answers), [response]
             else:
-                written = cast(Response, result)
-                given = worded.read(written.samples[0])
-                responses = [response, _response(given, written, response.way)]
+                object_answer = cast(Response, result)
+                given = worded.read(object_answer.samples[0])
+                responses = [response, _response(given, object_answer, response.way)]
             answers = [
                 new.model_copy(update={"notes": (*old.notes, note, *new.notes)})
                 if old.outcome == "invalid"
@@ -479,7 +481,7 @@ class TypedJudge(DecidingModel):
             return await super().decide(request)
         request = request.model_copy(update={"joint": True})
         # the wrapper must see the questions first; `DecidingModel` further in puts them into words
-        if any(isinstance(one, Wrapper) and one.changes_questions for one in layers(self.wrapped)):
+        if any(isinstance(m, Wrapper) and m.changes_questions for m in layers(self.wrapped)):
             return cast(DecisionResponse, await self._ask(Call(request)))
         return await self._ask_in_words(request)
 

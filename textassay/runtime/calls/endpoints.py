@@ -116,10 +116,10 @@ class EndpointsModel(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer from one of the endpoints."""
         loop = asyncio.get_running_loop()
-        left = list(self._models)
+        untried = list(self._models)
         while True:
-            endpoint = self._choose(left, loop.time())
-            left.remove(endpoint)
+            endpoint = self._choose(untried, loop.time())
+            untried.remove(endpoint)
             try:
                 answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
@@ -127,26 +127,26 @@ class EndpointsModel(Wrapper):
                 if has_failed := isinstance(error, (*OUTAGE, FatalModelError)):
                     endpoint.record_failure(loop.time(), error)
                 # not the ones that rest, or every failure would be multiplied by their number
-                others = [other for other in left if not other.is_cooling_down(loop.time())]
+                others = [other for other in untried if not other.is_cooling_down(loop.time())]
                 # after a timeout the provider may still generate the answer, and bill it
                 is_spent = isinstance(error, TimedOut)
                 if is_spent or not others or not (has_failed or isinstance(error, RateLimited)):
                     raise
-                left = others
+                untried = others
             else:
                 endpoint.record_success()
                 return answer
 
-    def _choose(self, left: Sequence[EndpointState], now: float) -> EndpointState:
-        available = [endpoint for endpoint in left if not endpoint.is_cooling_down(now)]
+    def _choose(self, untried: Sequence[EndpointState], now: float) -> EndpointState:
+        available = [endpoint for endpoint in untried if not endpoint.is_cooling_down(now)]
         if not available:
-            return min(left, key=lambda endpoint: endpoint.cooldown_until)
+            return min(untried, key=lambda endpoint: endpoint.cooldown_until)
         free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
             return min(available, key=lambda endpoint: (endpoint.paused_for, endpoint.load))
         # smooth weighted round robin: endpoints take turns, without runs of one of them
         for endpoint in free:
             endpoint.credit += endpoint.weight
-        chosen = max(free, key=lambda endpoint: endpoint.credit)
-        chosen.credit -= sum(endpoint.weight for endpoint in free)
-        return chosen
+        heaviest = max(free, key=lambda endpoint: endpoint.credit)
+        heaviest.credit -= sum(endpoint.weight for endpoint in free)
+        return heaviest

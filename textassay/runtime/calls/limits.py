@@ -72,9 +72,9 @@ class AdaptiveConcurrency:
         """Calls that may be in flight now."""
         return min(self.cap, int(self._exact))
 
-    def note_answer(self, sent: float, now: float) -> None:
-        """Learn from the answer to a call that was sent at the time `sent`."""
-        self._slowest = now - sent if not self._answers else max(self._slowest, now - sent)
+    def note_answer(self, sent_at: float, now: float) -> None:
+        """Learn from the answer to a call that was sent at `sent_at`."""
+        self._slowest = now - sent_at if not self._answers else max(self._slowest, now - sent_at)
         self._answers += 1
         self._judge_cuts(rejections=0)
         if self._answers >= self._round:
@@ -85,16 +85,16 @@ class AdaptiveConcurrency:
             self._is_first = False
             self._grow(1)
 
-    def note_rejection(self, sent: float, now: float) -> None:
+    def note_rejection(self, sent_at: float, now: float) -> None:
         """Learn that the server turned away a call because of load."""
         self._judge_cuts(rejections=1)
         if self._cuts_help:
-            self._cut(sent, now, self.CUT)
+            self._cut(sent_at, now, self.CUT)
 
-    def note_timeout(self, sent: float, now: float) -> None:
+    def note_timeout(self, sent_at: float, now: float) -> None:
         """Learn from a timeout; if answers come in time, load is not its reason."""
         if max(self._slowest, self._slowest_before) > self.IN_TIME * self._timeout:
-            self._cut(sent, now, self.TIMEOUT_CUT)
+            self._cut(sent_at, now, self.TIMEOUT_CUT)
 
     def _grow(self, calls: int) -> None:
         """Raise the limit after this number of calls was answered in time."""
@@ -106,8 +106,8 @@ class AdaptiveConcurrency:
         if grown > limit:
             self._before_growth, self._exact = limit, min(grown, self.cap)
 
-    def _cut(self, sent: float, now: float, factor: float) -> None:
-        if sent <= self._cut_at:
+    def _cut(self, sent_at: float, now: float, factor: float) -> None:
+        if sent_at <= self._cut_at:
             return
         self._cut_at = now
         self._exact = max(1.0, min(self._before_growth, factor * self._exact))

@@ -60,7 +60,7 @@ class LogprobsOrSamples:
         self.decided = "sampled"
 
     async def first(
-        self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
+        self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda result: True
     ) -> T | None:
         """Try log-probabilities: return the result of `read`; `None` if samples are to be read.
 
@@ -75,7 +75,7 @@ class LogprobsOrSamples:
         if self.reads_logprobs is False:
             return None
         try:
-            found = await read()
+            result = await read()
         except CapabilityError as error:
             if self.decided == "logprob":
                 raise MalformedResponse(
@@ -92,9 +92,9 @@ class LogprobsOrSamples:
             return None
         if self.decided == "sampled":  # by another answer meanwhile
             return None
-        if was_asked(found):
+        if was_asked(result):
             self.decided = "logprob"
-        return found
+        return result
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
         """Return the number of samples, after one has shown whether the model thinks."""
@@ -119,8 +119,8 @@ class LogprobsOrSamples:
         if reads_logprobs is False:
             return f"reads {self._count()}, as {name} sends no log-probabilities"
         thinks = self.model.capabilities.thinks is None
-        written = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
-        return f"reads log-probabilities if {name} sends usable ones, else {written}"
+        samples = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
+        return f"reads log-probabilities if {name} sends usable ones, else {samples}"
 
     def _count(self, note: str = "") -> str:
         return f"{self.most_samples} samples{note} of each answer"

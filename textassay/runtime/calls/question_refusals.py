@@ -13,13 +13,13 @@ def quote_server(error: RequestRefused) -> str:
     return quoted[1] if quoted else ""
 
 
-def allowed_number(names: str, error: RequestRefused, sent: int, default: int = 0) -> int:
+def allowed_number(names: str, error: RequestRefused, sent_number: int, default: int = 0) -> int:
     """Return the largest number that a refusal allows; 0 if the refusal is about something else.
 
     Args:
         names: Pattern of the names that the server may use for what there is too much of.
         error: The refusal.
-        sent: The number that was sent; only a smaller one is a limit.
+        sent_number: The number that was sent; only a smaller one is a limit.
         default: Returned if no number is beside a word for a largest number.
     """
     quoted = quote_server(error)
@@ -30,7 +30,7 @@ def allowed_number(names: str, error: RequestRefused, sent: int, default: int = 
     after = re.findall(rf"{limit}\D{{0,40}}\b(\d+)", quoted)
     # too many questions: 24 (10 allowed)   12 options, 5 levels maximum
     before = re.findall(r"(?i)\b(\d+)\s(?:\w+\s){0,2}(?:max(?:imum)?|allowed|permitted)\b", quoted)
-    return max((n for n in map(int, after + before) if 0 < n < sent), default=default)
+    return max((n for n in map(int, after + before) if 0 < n < sent_number), default=default)
 
 
 def find_refused(error: RequestRefused, count: int) -> int | None:

@@ -370,8 +370,8 @@ class HealthModel(Wrapper):
                 return was_down
             else:
                 return was_down
-            left = began + self.health.outage_wait - loop.time()
-            if left <= 0:
+            rest = began + self.health.outage_wait - loop.time()
+            if rest <= 0:
                 _log.warning(
                     "no answer for %g s, the last %s", self.health.outage_wait, _kind(error)
                 )
@@ -379,8 +379,8 @@ class HealthModel(Wrapper):
                     f"{self.name} answered before, and has failed for {loop.time() - began:.0f} s "
                     f"(outage_wait=SECONDS): {error}"
                 ) from error
-            _log.debug("server is down (%s); next probe in %.1f s", _kind(error), min(pause, left))
-            await asyncio.sleep(min(pause, left))
+            _log.debug("server is down (%s); next probe in %.1f s", _kind(error), min(pause, rest))
+            await asyncio.sleep(min(pause, rest))
             pause = min(2 * pause, 30.0)
 
 

@@ -34,8 +34,8 @@ class OneSamplePerRequest(Wrapper):
     @property
     def capabilities(self) -> Capabilities:
         """The wrapped model's, with several samples."""
-        own = self.wrapped.capabilities
-        return own.model_copy(update={"n": True}) if own.n is False else own
+        abilities = self.wrapped.capabilities
+        return abilities.model_copy(update={"n": True}) if abilities.n is False else abilities
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer, sample by sample if needed; the first failure cancels the other samples."""
@@ -55,7 +55,7 @@ class OneSamplePerRequest(Wrapper):
             call.about(request.model_copy(update={"n": 1, "draw": first + index}))
             for index in range(request.n)
         ]
-        responses = [cast(Response, one) for one in await gather(map(self._ask, singles))]
+        responses = [cast(Response, response) for response in await gather(map(self._ask, singles))]
         if len(responses) == 1:
             return responses[0]
         return Response(

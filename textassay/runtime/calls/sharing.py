@@ -141,8 +141,8 @@ class SharedModel(Wrapper):
         return response if first else response.model_copy(update={"usage": CACHED})
 
     async def _anew(self, key: str, call: Call, ask: Send) -> AnyResponse:
-        kept = None if self._store is None else await look_up(self._store, key)
-        return await ask(call) if kept is None else kept
+        stored = None if self._store is None else await look_up(self._store, key)
+        return await ask(call) if stored is None else stored
 
 
 class once(Generic[P, R]):

@@ -89,13 +89,15 @@ class Sampling(Message):
 
     def apply_to(self, call: Call) -> Call:
         """Return the call as the user wants it."""
-        own, request = self.fields, call.request
-        if not own or not isinstance(request, Request | ChoicesRequest):
+        changes, request = self.fields, call.request
+        if not changes or not isinstance(request, Request | ChoicesRequest):
             return call
-        update = {name: value for name, value in own.items() if name in type(request).model_fields}
-        if "extra" in own:
-            update["extra"] = {**own["extra"], **request.extra}
-        required = (*call.posting.required, *own)
+        update = {
+            name: value for name, value in changes.items() if name in type(request).model_fields
+        }
+        if "extra" in changes:
+            update["extra"] = {**changes["extra"], **request.extra}
+        required = (*call.posting.required, *changes)
         return Call(request.model_copy(update=update), call.posting._replace(required=required))
 
 
@@ -215,34 +217,34 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
     has_effort = request.effort is not None or request.thinking_tokens is not None
     # changes of the request, and of its posting
     update: dict[str, Any] = {}
-    sent: dict[str, Any] = {}
+    posted: dict[str, Any] = {}
     if has_effort:
         effort = choose_effort(traits, request.effort)
         if effort != request.effort:
             update["effort"] = effort
-        sent["thinking_fields"] = _thinking_fields(traits, request, effort)
+        posted["thinking_fields"] = _thinking_fields(traits, request, effort)
     thinks = request.effort != "none" and (traits.thinks or has_effort)
     if (thinks or traits.allowance or least) and getattr(request, "max_tokens", 1) is not None:
-        sent["allowance"] = _allowance(traits, request, least)
+        posted["allowance"] = _allowance(traits, request, least)
     if traits.shuns_zero and request.temperature == 0 and "temperature" not in posting.required:
         update["temperature"] = None
     if traits.cap_field != posting.cap_field:
-        sent["cap_field"] = traits.cap_field
+        posted["cap_field"] = traits.cap_field
     # a token has at least one character, and servers ignore a mark of a prefix that is too short
     is_long = posting.shared_prefix > MIN_CACHED_TOKENS
     mark = traits.mark if is_long else posting.prefix_mark
     if mark != "none":
         is_refused = any(MARKS.get(name) == mark for name in traits.unsent)
-        sent["prefix_mark"] = "none" if is_refused else mark
+        posted["prefix_mark"] = "none" if is_refused else mark
     if traits.unsent:
         update |= _leave_out(traits, call)
     if traits.most or traits.least:
-        _keep_within(traits, call, update, sent)
-    if not (update or sent):
+        _keep_within(traits, call, update, posted)
+    if not (update or posted):
         return call
     return Call(
         request.model_copy(update=update) if update else request,
-        posting._replace(**sent) if sent else posting,
+        posting._replace(**posted) if posted else posting,
     )
 
 
@@ -268,12 +270,12 @@ def _thinking_fields(
         return ()
     else:
         fields = traits.effort_fields + (traits.switch if wished == "none" else ())
-    left = tuple(name for name in fields if name not in traits.unsent)
-    if not left:
+    names = tuple(name for name in fields if name not in traits.unsent)
+    if not names:
         budget = f"thinking_tokens={request.thinking_tokens}"
         setting = budget if wished is None else f"effort {wished}"
         raise CapabilityError(f"model {traits.name!r} takes no {setting}; leave it out")
-    return left
+    return names
 
 
 def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: int) -> int:
@@ -326,9 +328,9 @@ def _setting_error(traits: ModelTraits, name: str, value: object) -> CapabilityE
 
 
 def _keep_within(
-    traits: ModelTraits, call: Call, update: dict[str, Any], sent: dict[str, Any]
+    traits: ModelTraits, call: Call, update: dict[str, Any], posted: dict[str, Any]
 ) -> None:
-    """Change numbers to the nearest that the model takes, in `update` and `sent`.
+    """Change numbers to the nearest that the model takes, in `update` and `posted`.
 
     If tokens have to be saved, the thought gets fewer first, and then the answer.
     """
@@ -339,10 +341,10 @@ def _keep_within(
         if value is not None and (fits := limit_number(traits, count, value)) != value:
             update[name] = fits
     if isinstance(request, Request) and request.max_tokens is not None:
-        allowance = sent.get("allowance", call.posting.allowance)
+        allowance = posted.get("allowance", call.posting.allowance)
         whole = limit_number(traits, "max_tokens", request.max_tokens + allowance)
-        sent["allowance"] = min(allowance, max(0, whole - request.max_tokens))
-        update["max_tokens"] = whole - sent["allowance"]
+        posted["allowance"] = min(allowance, max(0, whole - request.max_tokens))
+        update["max_tokens"] = whole - posted["allowance"]
 
 
 def limit_number(traits: ModelTraits, count: str, value: int) -> int:
@@ -419,14 +421,14 @@ def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[st
     effort = cast("Request | ChoicesRequest", call.request).effort
     if effort is None:
         return ()
-    taken = refusal.values
-    if not taken and effort != "none":  # the refusal names no level: any other one may do
-        taken = traits.efforts or EFFORTS[:-1]
-    efforts = tuple(e for e in EFFORTS if e in taken and e != effort)
+    values = refusal.values
+    if not values and effort != "none":  # the refusal names no level: any other one may do
+        values = traits.efforts or EFFORTS[:-1]
+    efforts = tuple(e for e in EFFORTS if e in values and e != effort)
     if efforts:
-        sent = "default" if "default" in efforts else _nearest(effort, efforts)
+        level = "default" if "default" in efforts else _nearest(effort, efforts)
         listed = f", but {', '.join(efforts)}" if refusal.values else ""
-        _log.warning("%s takes no effort %s%s; %s is sent", traits.name, effort, listed, sent)
+        _log.warning("%s takes no effort %s%s; %s is sent", traits.name, effort, listed, level)
     return efforts
 
 

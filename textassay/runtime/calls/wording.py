@@ -65,10 +65,10 @@ class QuestionWording(NamedTuple):
         """Return the options' probabilities, renormalized over the reported ones."""
         labels, names = list(self.forms), self.question.names
         logprobs = [response.logprobs.get(label) for label in labels]
-        known = [logprob for logprob in logprobs if logprob is not None]
-        unreported = tuple(n for n, one in zip(names, logprobs, strict=True) if one is None)
+        reported = [logprob for logprob in logprobs if logprob is not None]
+        unreported = tuple(n for n, logprob in zip(names, logprobs, strict=True) if logprob is None)
         mass = response.mass
-        if not known:
+        if not reported:
             why = f"{name!r} would answer something other than {join_or(labels)}"
             return invalid_answer(
                 "NoLabelMass", f"{why}: none of them is among its likeliest tokens"
@@ -78,8 +78,8 @@ class QuestionWording(NamedTuple):
             lacking = f"{join_or(unreported, 'and')} not among its likeliest tokens"
             answer = invalid_answer("NoLabelMass", f"{why}, less than {MIN_MASS:g} ({lacking})")
             return answer.model_copy(update={"mass": mass})
-        top = max(known)
-        weights = [0.0 if one is None else math.exp(one - top) for one in logprobs]
+        top = max(reported)
+        weights = [0.0 if logprob is None else math.exp(logprob - top) for logprob in logprobs]
         total = math.fsum(weights)
         shares = {n: weight / total for n, weight in zip(names, weights, strict=True)}
         return self._make_answer(shares, mass=mass, unreported=unreported)
@@ -99,21 +99,21 @@ class QuestionWording(NamedTuple):
             texts: The answers to this question.
             samples: The answers that contain them.
         """
-        given = [vote for vote in votes if vote is not None]
-        if 2 * len(given) < len(votes) or not given:
-            shown = repr(samples[0].text.strip()[:200])
-            unread = [text for vote, text in zip(votes, texts, strict=True) if vote not in given]
+        usable = [vote for vote in votes if vote is not None]
+        if 2 * len(usable) < len(votes) or not usable:
+            quoted = repr(samples[0].text.strip()[:200])
+            unread = [text for vote, text in zip(votes, texts, strict=True) if vote not in usable]
             if all(map(declines, unread)):
-                return refused_answer(f"the judge declined to answer: {shown}")
+                return refused_answer(f"the judge declined to answer: {quoted}")
             cut = all(sample.finish_reason == "length" for sample in samples)
             return invalid_answer(
                 "NoAnswerFound",
-                f"{len(given)} of {len(votes)} written answers name {join_or(self.forms)}; the"
-                f" first says: {shown}" + " (all were cut at max_tokens)" * cut,
+                f"{len(usable)} of {len(votes)} written answers name {join_or(self.forms)}; the"
+                f" first says: {quoted}" + " (all were cut at max_tokens)" * cut,
             )
         names = self.question.names
-        shares = {name: given.count(at) / len(given) for at, name in enumerate(names)}
-        return self._make_answer(shares, usable=len(given), notes=thought_note(samples))
+        shares = {name: usable.count(at) / len(usable) for at, name in enumerate(names)}
+        return self._make_answer(shares, usable=len(usable), notes=thought_note(samples))
 
     def _make_answer(self, shares: dict[str, float], **more: Any) -> QuestionAnswer:
         score = None
@@ -165,21 +165,20 @@ class WordedRequest:
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
         """The prompt of all questions, as `QuestionWording.prompts`."""
         every = [
-            f"{name}: {_render(one.question, tuple(one.forms))}\n"
-            f"The answer is {join_or(one.forms)}."
-            for name, one in self._named.items()
+            f"{name}: {_render(w.question, tuple(w.forms))}\nThe answer is {join_or(w.forms)}."
+            for name, w in self._named.items()
         ]
         return self._prompts("\n\n".join([*every, JSON_WORDS]))
 
     @property
     def _named(self) -> dict[str, QuestionWording]:
-        return {f"q{place}": one for place, one in enumerate(self.wordings, start=1)}
+        return {f"q{place}": wording for place, wording in enumerate(self.wordings, start=1)}
 
     @property
     def schema(self) -> Json:
         """JSON schema of an answer to all questions."""
         properties = {
-            name: {"type": "string", "enum": list(one.forms)} for name, one in self._named.items()
+            name: {"type": "string", "enum": list(w.forms)} for name, w in self._named.items()
         }
         return {
             "type": "object", "properties": properties, "required": list(properties),
@@ -189,7 +188,7 @@ class WordedRequest:
     @property
     def posting(self) -> Posting:
         """The posting of the prompt of all questions."""
-        answers = {name: one.posting.dry_run_answer for name, one in self._named.items()}
+        answers = {name: wording.posting.dry_run_answer for name, wording in self._named.items()}
         return self._posting(json.dumps(answers))
 
     def remind(self, request: Request, text: str) -> Json:
@@ -203,14 +202,14 @@ class WordedRequest:
 
     def read(self, sample: Sample) -> list[QuestionAnswer]:
         """Return the answers to all questions from one JSON object."""
-        given = _object_in(sample)
+        values = _object_in(sample)
         # words in place of the answers, such as a refusal, are about all questions
-        words = "" if given.keys() & self._named.keys() else sample.text
+        words = "" if values.keys() & self._named.keys() else sample.text
         answers = []
-        for name, one in self._named.items():
-            value = given.get(name, words)
+        for name, wording in self._named.items():
+            value = values.get(name, words)
             text = value if isinstance(value, str) else json.dumps(value)
-            answers.append(one.read_votes([_find_option(one, text)], [text], [sample]))
+            answers.append(wording.read_votes([_find_option(wording, text)], [text], [sample]))
         return answers
 
 
@@ -244,17 +243,17 @@ def _read_written(question: Question, labels: Sequence[str], sample: Sample) -> 
     # a letter may be a word, such as an article, so only a mark may follow it
     # and 4.5 is no 4
     end = r"\b" if question.kind == "yes_no" else r"[*\s]*($|[).:,;\n](?!\d))"
-    found = re.match(rf"\W*({any_label}){end}", sample.text, re.I)
-    return None if found is None else by_text[found[1].casefold()]
+    match = re.match(rf"\W*({any_label}){end}", sample.text, re.I)
+    return None if match is None else by_text[match[1].casefold()]
 
 
 def _object_in(sample: Sample) -> Json:
     text = sample.text
     try:
-        given = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        value = json.loads(text[text.index("{") : text.rindex("}") + 1])
     except ValueError:
         return {}
-    return given if isinstance(given, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _find_option(wording: QuestionWording, text: str) -> int | None:
@@ -265,9 +264,9 @@ def _find_option(wording: QuestionWording, text: str) -> int | None:
     is_clear = question.kind == "choice" or not {*labels} & {*question.names}
     names = {_simplify(text), {"true": "yes", "false": "no"}.get(_simplify(text))}
     for spellings in (labels, question.names) if is_clear else (labels,):
-        found = [at for at, one in enumerate(spellings) if _simplify(one) in names]
-        if found:
-            return found[0] if len(found) == 1 else None
+        places = [at for at, spelling in enumerate(spellings) if _simplify(spelling) in names]
+        if places:
+            return places[0] if len(places) == 1 else None
     return None
 
 
@@ -287,9 +286,7 @@ def _labels(question: Question) -> tuple[str, ...]:
             return tuple(str(number) for number in range(1, count + 1))
     letters = string.ascii_uppercase[:count]
     # an option that is named AB, or A in another place, would be read as the letter A
-    others = (
-        name.upper() for name, own in zip(names, letters, strict=False) if name.upper() != own
-    )
+    others = (n.upper() for n, letter in zip(names, letters, strict=False) if n.upper() != letter)
     if count <= 26 and not any(map(set(letters).issuperset, others)):
         return tuple(letters)
     return tuple(str(number) for number in range(1, count + 1))

@@ -127,8 +127,8 @@ def cell_from_text(
         try:
             return _object_in_cell(text)
         except LiteralError as error:
-            shown = f"should be JSON, not {short_repr(text)} ({error})"
-            raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
+            problem = f"should be JSON, not {short_repr(text)} ({error})"
+            raise FieldError(key, f"{problem}{how_to_name(key, name)}") from None
     return text
 
 

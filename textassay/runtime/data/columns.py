@@ -266,8 +266,8 @@ class FieldReader:
     @property
     def notices(self) -> tuple[str, ...]:
         """How columns and ratings were read; complete after all rows are read."""
-        taken = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
-        return (*taken, *self._preferences.notices)
+        notes = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
+        return (*notes, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:
         """Return whether a cell of a comparison is not a number."""
@@ -289,13 +289,13 @@ class FieldReader:
             ratings = fields.get(field)
             if not isinstance(ratings, Mapping):
                 continue
-            read = self._preferences.preference
+            as_preference = self._preferences.preference
             fields[field] = {
                 name: value
                 if name in self._labels.declared
-                else [read(name, one, sides) for one in value]
+                else [as_preference(name, rating, sides) for rating in value]
                 if isinstance(value, list | tuple)
-                else read(name, value, sides)
+                else as_preference(name, value, sides)
                 for name, value in ratings.items()
             }
 
@@ -315,10 +315,10 @@ class FieldReader:
                 self.unseen[key] += 1
         for key, target in layout.rivals:
             if not is_shown(row[key], fields):
-                taken = layout.key_of.get(target, target)
+                other = layout.key_of.get(target, target)
                 raise FieldError(
                     key,
-                    f"means {target!r}, and so does {taken!r}; say what it is, such as"
+                    f"means {target!r}, and so does {other!r}; say what it is, such as"
                     f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
                 )
         if layout.generic:
@@ -335,15 +335,15 @@ class FieldReader:
                     self.unseen[f"{place}{_INSIDE}{inner}"] += 1
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
-        given = fields.pop("rubric")
+        rubric = fields.pop("rubric")
         # Ragas' field of this name explains the ratings
-        if isinstance(given, Mapping):
+        if isinstance(rubric, Mapping):
             meta = fields.get("meta")
-            fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: given}
+            fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: rubric}
             self.unseen[key] += 1
             return
         try:
-            fields["rubric"] = read_rubric(given)
+            fields["rubric"] = read_rubric(rubric)
         except ValueError as error:
             raise FieldError(key, str(error)) from None
 
@@ -399,7 +399,7 @@ class FieldReader:
         )
         in_meta = tuple((key, "meta", key) for key in meta)
         # commands read these from `meta`, so they are not in a notice
-        read = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
+        used = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
         is_generic = rank > 0 and plain_name(output) in GENERIC
         return _ColumnLayout(
@@ -408,7 +408,7 @@ class FieldReader:
             tuple(raters.items()),
             tuple(claimed.further),
             tuple(
-                key for key, target in meta.items() if key not in read and target not in MATERIAL
+                key for key, target in meta.items() if key not in used and target not in MATERIAL
             ),
             tuple((key, target) for key, target in meta.items() if target in MATERIAL),
             output if is_generic else "",
@@ -506,9 +506,9 @@ def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]
     """Return a row with columns for the mapped parts of objects, such as `inputs.question`."""
     for path in paths:
         if path not in row:
-            row, taken = _split_off(row, path)
-            if taken:
-                row = {**row, path: taken[0]}
+            row, parts = _split_off(row, path)
+            if parts:
+                row = {**row, path: parts[0]}
     return row
 
 
@@ -525,9 +525,9 @@ def _split_off(value: Any, path: str) -> tuple[Any, list[Any]]:
         return value, _split_off(item, rest)[1] if rest else [item]
     if not isinstance(value, Mapping) or name not in value:
         return value, []
-    left, taken = _split_off(value[name], rest) if rest else (None, [value[name]])
+    remaining, parts = _split_off(value[name], rest) if rest else (None, [value[name]])
     others = {key: item for key, item in value.items() if key != name}
-    return {**others, name: left} if left else others, taken
+    return {**others, name: remaining} if remaining else others, parts
 
 
 def _unclear_output(generic: str, other: str) -> FieldError:
@@ -545,10 +545,10 @@ def _no_output(row: Mapping[str, Any]) -> FieldError:
     names: list[str] = []
     for name, value in row.items():
         names += [f"{name}.{part}" for part in value] if isinstance(value, Mapping) else [name]
-    known = ", ".join(names[:12]) or "none"
+    listing = ", ".join(names[:12]) or "none"
     return FieldError(
         "output",
-        f"is missing; fields: {known}; rename one to 'output', or map it: "
+        f"is missing; fields: {listing}; rename one to 'output', or map it: "
         'fields={"NAME": "output"}',
     )
 
@@ -566,10 +566,10 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
         if value is None and name != "meta":
             continue
         if name not in ours:  # a copy is changed, as the row is the caller's
-            given = fields.get(name, {})
-            if not isinstance(given, Mapping):
-                raise FieldError(name, f"is {_kind(given)}, not an object with names and values")
-            fields[name] = ours[name] = dict(given)
+            present = fields.get(name, {})
+            if not isinstance(present, Mapping):
+                raise FieldError(name, f"is {_kind(present)}, not an object with names and values")
+            fields[name] = ours[name] = dict(present)
         # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
         # silence.
         if part in ours[name]:
@@ -586,33 +586,32 @@ def with_means(example: Example, labels: LabelReader) -> Example:
         return example
     voted = labels.voted
     means = {
-        aspect: majority(given) if aspect in voted else math.fsum(given) / len(given)
+        aspect: majority(numbers) if aspect in voted else math.fsum(numbers) / len(numbers)
         for aspect, ratings in example.annotators.items()
-        if example.human.get(aspect) is None
-        and (given := [rating for rating in ratings if rating is not None])
+        if example.human.get(aspect) is None and (numbers := [r for r in ratings if r is not None])
     }
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
 def _check_copy(example: Example) -> Example:
     """Return an example with plain texts and numbers: copies of examples were never validated."""
-    given = vars(example)
+    values = vars(example)
     checked = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
     try:
         for name in KEYED:  # has a better message about NaN than pydantic's
-            to_json_value(given[name])
-        found = vars(Example.model_validate({name: given[name] for name in checked}))
+            to_json_value(values[name])
+        validated = vars(Example.model_validate({name: values[name] for name in checked}))
         for name in checked:
-            to_json_value(found[name])
+            to_json_value(validated[name])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise FieldError(where, _problem(first["type"], first["input"], first["msg"])) from None
     except ValueError as error:
         raise FieldError(name, str(error)) from None
-    if given["id"] is None:
+    if values["id"] is None:
         raise FieldError("id", "should be text, not None")
-    return example.model_copy(update={name: found[name] for name in ("references", *KEYED)})
+    return example.model_copy(update={name: validated[name] for name in ("references", *KEYED)})
 
 
 def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader) -> Example:
@@ -671,7 +670,7 @@ def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> d
     return {
         name: mean
         for name, mean in human.items()
-        if not labels.has_numerals(name) or not any(one is not None for one in single.get(name, ()))
+        if not labels.has_numerals(name) or not any(r is not None for r in single.get(name, ()))
     }
 
 

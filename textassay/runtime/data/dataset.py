@@ -349,7 +349,7 @@ class Examples:
         shapes: Counter[tuple[bool, ...]] = Counter()
         human: Counter[str] = Counter()
         metrics: Counter[str] = Counter()
-        kept: list[Example] = []
+        in_memory: list[Example] = []
         room = MAX_KEPT_BYTES
         for number, _, example in self._read():
             try:
@@ -362,9 +362,9 @@ class Examples:
             rated = with_means(example, self._labels)
             room -= len(line) + 1000  # of an example in memory, besides its texts
             if room >= 0:
-                kept.append(rated)
+                in_memory.append(rated)
             else:
-                kept.clear()
+                in_memory.clear()
             values = vars(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
@@ -373,9 +373,9 @@ class Examples:
                 counts["compared"] += isinstance(values["meta"].get(OTHER_OUTPUT), str)
             if values["rubric"]:
                 counts["rubrics"] += 1
-                if found := circle_of(values["rubric"]):
+                if ids_in_circle := circle_of(values["rubric"]):
                     counts["circular"] += 1
-                    circle = circle or found
+                    circle = circle or ids_in_circle
             if values["passages"]:
                 counts["without_answer"] += not values["output"]
             if values["images"]:
@@ -388,7 +388,7 @@ class Examples:
                 if rating:
                     names.update(name for name, value in rating.items() if value is not None)
         self._refuse_whole(ids)
-        self._kept = kept
+        self._kept = in_memory
         return DataInfo(
             name=self.name,
             count=len(ids) // 16,
@@ -538,7 +538,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
         # an output in addition to the conversation is its last answer
         messages = (*messages, ConversationMessage(role="assistant", content=example.output))
         pieces = conversation_pieces(messages)
-    given = source_beside(example.source, example.messages)
+    source = source_beside(example.source, example.messages)
     for last, output, name in _turns(pieces) if unit == "turn" else _calls(pieces):
         history = _history(messages, last, pieces)
         passages = example.passages or _passages(messages, pieces, last.turn)
@@ -548,11 +548,11 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
             update={
                 "id": f"{example.id}#{name}",
                 "output": output,
-                "source": f"{given}\n\n{text}" if given else text,
+                "source": f"{source}\n\n{text}" if source else text,
                 "context": example.context or passages_text(passages) or None,
                 "passages": passages,
                 "messages": history,
-                "images": _images(example, [given, output, *(m.content for m in history)]),
+                "images": _images(example, [source, output, *(m.content for m in history)]),
                 "references": example.references if is_end else (),
                 "rubric": example.rubric if is_end else (),
                 "group": example.id if example.group is None else example.group,
@@ -567,13 +567,13 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
 def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
     """Yield the last piece, the output and the name of each turn of the assistant."""
     for number in range(1, last_turn(pieces) + 1):
-        own = [piece for piece in pieces if piece.turn == number]
-        spoken = [p for p in own if p.kind == "text" and p.speaker.startswith("assistant")]
-        calls = [p.text for p in own if p.kind == "call"]
+        of_turn = [piece for piece in pieces if piece.turn == number]
+        spoken = [p for p in of_turn if p.kind == "text" and p.speaker.startswith("assistant")]
+        calls = [p.text for p in of_turn if p.kind == "call"]
         if spoken:
-            yield own[-1], spoken[-1].text, f"turn-{number}"
+            yield of_turn[-1], spoken[-1].text, f"turn-{number}"
         elif calls:  # a turn of calls without text
-            yield own[-1], "\n".join(calls), f"turn-{number}"
+            yield of_turn[-1], "\n".join(calls), f"turn-{number}"
 
 
 def _calls(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
@@ -596,15 +596,15 @@ def _history(
 
 def _images(example: Example, texts: Sequence[str]) -> tuple[Image, ...]:
     """Return the images in these texts: a judge does not see images of later turns."""
-    return tuple(one for one in example.images if any(one.mark in text for text in texts))
+    return tuple(image for image in example.images if any(image.mark in text for text in texts))
 
 
 def _passages(
     messages: Sequence[ConversationMessage], pieces: Sequence[Piece], turn: int
 ) -> tuple[Passage, ...]:
     """Return the passages that were retrieved for a turn."""
-    own = dict.fromkeys(piece.message for piece in pieces if piece.turn == turn)
-    return tuple(passage for at in own for passage in messages[at].passages)
+    places = dict.fromkeys(piece.message for piece in pieces if piece.turn == turn)
+    return tuple(passage for at in places for passage in messages[at].passages)
 
 
 class PairedExamples:
@@ -627,20 +627,21 @@ class PairedExamples:
 
     def _by_group(self) -> dict[str, dict[str, Example]]:
         groups: dict[str, dict[str, Example]] = {}
-        for one in self.examples:
-            if one.group is None or one.system is None:
-                lacking = "group" if one.group is None else "system"
+        for example in self.examples:
+            if example.group is None or example.system is None:
+                lacking = "group" if example.group is None else "system"
                 raise DataError(
-                    f"the example {one.id!r} has no {lacking!r}; systems are paired within groups,"
-                    " so give every row both"
+                    f"the example {example.id!r} has no {lacking!r}; systems are paired within"
+                    " groups, so give every row both"
                 )
-            members = groups.setdefault(one.group, {})
-            if one.system in members:
+            members = groups.setdefault(example.group, {})
+            if example.system in members:
                 raise DataError(
-                    f"the examples {members[one.system].id!r} and {one.id!r} are both of system "
-                    f"{one.system!r} in group {one.group!r}; one text per system can be paired"
+                    f"the examples {members[example.system].id!r} and {example.id!r} are both of"
+                    f" system {example.system!r} in group {example.group!r}; one text per system"
+                    " can be paired"
                 )
-            members[one.system] = one
+            members[example.system] = example
         return groups
 
 

@@ -219,7 +219,7 @@ def _iter_lists(items: Any) -> Any:
         is_example = fields and (has_parts or not others.isdisjoint(("id", "output", "source")))
         if len(lists) != 1 or is_example or not all(isinstance(item, dict) for item in lists[0]):
             return items
-    return [item for one in lists for item in one] if any(lists) else items
+    return [row for rows_of_list in lists for row in rows_of_list] if any(lists) else items
 
 
 class JsonList(TableFile):

@@ -65,24 +65,24 @@ class _Parser:
             return self._items("]" if start == "[" else ")", depth)
         if start == "{":
             return self._braces(depth)
-        if found := _STRING.match(self.text, self.at):
-            self.at = found.end()
-            return self._string(found[1])
-        if found := _NUMBER.match(self.text, self.at):
-            self.at = found.end()
-            return self._number(found[0])
-        if found := _NAME.match(self.text, self.at):
-            self.at = found.end()
+        if match := _STRING.match(self.text, self.at):
+            self.at = match.end()
+            return self._string(match[1])
+        if match := _NUMBER.match(self.text, self.at):
+            self.at = match.end()
+            return self._number(match[0])
+        if match := _NAME.match(self.text, self.at):
+            self.at = match.end()
             if self.text[self.at : self.at + 1] == "(":
-                return self._call(found[0], depth)
-            if found[0] in _WORDS:
-                return _WORDS[found[0]]
-            self.at = found.start()
+                return self._call(match[0], depth)
+            if match[0] in _WORDS:
+                return _WORDS[match[0]]
+            self.at = match.start()
         raise self._unexpected_error()
 
     def _unexpected_error(self) -> LiteralError:
-        shown = repr(self.text[self.at]) if self.at < len(self.text) else "end"
-        return LiteralError(self.at, f"unexpected {shown}")
+        character = repr(self.text[self.at]) if self.at < len(self.text) else "end"
+        return LiteralError(self.at, f"unexpected {character}")
 
     def _string(self, quoted: str) -> str:
         try:
@@ -102,15 +102,15 @@ class _Parser:
         """Read an object, or a set."""
         start = self.at
         self.at += 1
-        found: dict[str, Any] = {}
-        while not self._ends("}", is_first=not found):
+        entries: dict[str, Any] = {}
+        while not self._ends("}", is_first=not entries):
             key = self.value(depth + 1)
             self.skip_space()
-            if not found and not self.text.startswith(":", self.at):
+            if not entries and not self.text.startswith(":", self.at):
                 self.at = start
                 return self._items("}", depth)
-            found[str(key)] = self._after(":", depth)
-        return found
+            entries[str(key)] = self._after(":", depth)
+        return entries
 
     def _call(self, function: str, depth: int) -> Any:
         """Read a printed call: a value in it, such as a list, or fields by name; `c` is R's."""
@@ -138,10 +138,10 @@ class _Parser:
         raise self._unexpected_error()
 
     def _skip_dtype(self) -> None:
-        found = re.compile(r"=\s*(?:[\w.]+(?:\([^)]*\))?|'[^']*')").match(self.text, self.at)
-        if not found:
+        match = re.compile(r"=\s*(?:[\w.]+(?:\([^)]*\))?|'[^']*')").match(self.text, self.at)
+        if not match:
             raise self._unexpected_error()
-        self.at = found.end()
+        self.at = match.end()
 
     def _after(self, mark: str, depth: int) -> Any:
         self.skip_space()

@@ -195,21 +195,21 @@ def _refuse_image(
     path: str, fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
     if _IMAGE_URI.match(path):
-        what = "holds an image as text"
+        problem = "holds an image as text"
     elif path.endswith(ENDINGS) and _is_there(path, folder):
-        what = f"is the path of the image {path}"
+        problem = f"is the path of the image {path}"
     else:
         return
     if path in {image.name for image in fields.get("images", ())}:
         return
-    held = {
+    texts_of = {
         **{name: [*_leaves(fields.get(name))] for name in ("output", "source", "references")},
         "messages": [message.content.strip() for message in fields.get("messages", ())],
     }
-    name = next((name for name, texts in held.items() if path in texts), "context")
+    name = next((name for name, texts in texts_of.items() if path in texts), "context")
     raise FieldError(
         keys.get(name, name),
-        f"{what}, which would not be shown as an image; give it in the field 'images'",
+        f"{problem}, which would not be shown as an image; give it in the field 'images'",
     )
 
 
@@ -289,34 +289,34 @@ def _join_context(fields: dict[str, Any], value: Any) -> None:
     if "context" not in fields:
         fields["context"] = value
         return
-    known, added = [*read_passages(fields["context"])], read_passages(value)
+    passages, added = [*read_passages(fields["context"])], read_passages(value)
     # files of ratings have passages beside their numbered text, as an example has
     if fields["context"] == passages_text(added):
-        known = []
-    elif value == passages_text(known):
+        passages = []
+    elif value == passages_text(passages):
         added = ()
-    texts = {passage.text for passage in known}
-    fields["context"] = [*known, *(p for p in added if p.text not in texts)]
+    texts = {passage.text for passage in passages}
+    fields["context"] = [*passages, *(p for p in added if p.text not in texts)]
 
 
 def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     """Make one conversation from messages in source, messages and output."""
     messages: tuple[ConversationMessage, ...] = ()
-    given = fields.pop("messages", None)
+    chat = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
-    if looks_like_messages(listed := _parse_list(given)):
-        given = listed
-    if isinstance(given, str):  # a chat that was written down as a text
+    if looks_like_messages(listed := _parse_list(chat)):
+        chat = listed
+    if isinstance(chat, str):  # a chat that was written down as a text
         if source:
             raise ValueError("is a text, and so is the source; give a list of messages")
-        fields["source"] = given
-    elif given is not None:
-        messages = read_messages(given, images)
+        fields["source"] = chat
+    elif chat is not None:
+        messages = read_messages(chat, images)
     if isinstance(source, Mapping) and source.keys() == {"messages"}:
         fields["source"] = source = source["messages"]
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"), images)
-        follows = given is None and isinstance(output, str) and bool(output.strip())
+        follows = chat is None and isinstance(output, str) and bool(output.strip())
         answer = (ConversationMessage(role="assistant", content=output),) if follows else ()
         messages = _in_order(opening, messages or answer)
     elif (
@@ -393,34 +393,34 @@ def _in_order(
         systems = tuple(takewhile(lambda message: message.role == "system", second))
     rest = second[len(systems) :]
     longest = min(len(first), len(rest))
-    said, next_said = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (first, rest))
+    before, after = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (first, rest))
     lengths = range(longest, -1, -1)
-    common = next(n for n in lengths if said[len(said) - n :] == next_said[:n])
+    common = next(n for n in lengths if before[len(before) - n :] == after[:n])
     return (*systems, *first, *rest[common:])
 
 
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
     """Add the available or called tools to the conversation."""
-    given = fields.pop(name, None)
-    if not given:
+    value = fields.pop(name, None)
+    if not value:
         return
     messages: tuple[ConversationMessage, ...] = fields.get("messages", ())
     source = fields.get("source")
     if not messages and isinstance(source, str) and source.strip():
         messages = (ConversationMessage(role="user", content=fields.pop("source")),)
     if name == "tools":
-        about = ConversationMessage(role="system", content=read_tools(given))
+        about = ConversationMessage(role="system", content=read_tools(value))
         fields["messages"] = (about, *messages)
         return
-    if not isinstance(given, list):
+    if not isinstance(value, list):
         raise ValueError("should be a list of calls, each with the name of a tool")
     called = [
         read_call({"name": call} if isinstance(call, str) else call, images)
-        for call in given
+        for call in value
         if isinstance(call, Mapping | str)
     ]
-    known = {call for message in messages for call in message.calls}
-    if all(call in known for call, _ in called):
+    calls_there = {call for message in messages for call in message.calls}
+    if all(call in calls_there for call, _ in called):
         return
     calls = tuple(call for call, _ in called)
     results = (

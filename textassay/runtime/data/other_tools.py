@@ -86,29 +86,29 @@ def _from_span(row: ExportRow) -> ExportRow:
     reranker = _at(tree, "reranker")
     documents = retrieval.get("documents") or reranker.get("output_documents")
     documents = _nest(_parse(documents))
-    sent, received = _messages(llm, "input_messages"), _messages(llm, "output_messages")
+    prompts, answers = _messages(llm, "input_messages"), _messages(llm, "output_messages")
     source, output = _value(tree, "input") or reranker.get("query"), _value(tree, "output")
-    found: dict[str, Any] = {
-        "messages": [*sent, *received] or None,
+    fields: dict[str, Any] = {
+        "messages": [*prompts, *answers] or None,
         "context": documents,
         "tools": [_tool(tool) for tool in _as_list(_parse(llm.get("tools")))] or None,
         # the JSON of a request repeats its messages
         "source": None
-        if sent and _is_json(tree, "input")
+        if prompts and _is_json(tree, "input")
         else source or _join_texts(llm.get("prompts")),
-        "output": received or output or _join_texts(llm.get("choices")),
+        "output": answers or output or _join_texts(llm.get("choices")),
     }
     # a retriever's span has documents in place of an answer
-    if found["output"] is None and documents:
-        found["output"] = ""
+    if fields["output"] is None and documents:
+        fields["output"] = ""
     ids = rest.get("context")
     if isinstance(ids, Mapping) and "span_id" in ids:
         del rest["context"]
-        found |= {"id": ids["span_id"], "group": ids.get("trace_id")}
+        fields |= {"id": ids["span_id"], "group": ids.get("trace_id")}
     for ours, theirs in (("id", "context.span_id"), ("group", "context.trace_id")):
         if rest.get(theirs) is not None:
-            found[ours] = rest.pop(theirs)
-    return {**rest, **{name: value for name, value in found.items() if value is not None}}
+            fields[ours] = rest.pop(theirs)
+    return {**rest, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def _tree(flat: ExportRow) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def _tree(flat: ExportRow) -> dict[str, Any]:
             place = inner
         else:
             nested = _nest(value)
-            known = place.get(last)
-            both = isinstance(known, dict) and isinstance(nested, dict)
-            place[last] = {**known, **nested} if both else nested  # type: ignore[dict-item]
+            present = place.get(last)
+            both = isinstance(present, dict) and isinstance(nested, dict)
+            place[last] = {**present, **nested} if both else nested  # type: ignore[dict-item]
     return {name: _as_lists(value) for name, value in tree.items()}
 
 
@@ -165,9 +165,9 @@ def _value(tree: ExportRow, name: str) -> Any:
     if not _is_json(tree, name):
         return value
     parsed = _parse(value)
-    held = parsed.get("messages") if isinstance(parsed, Mapping) else parsed
-    if looks_like_messages(held):
-        return held
+    messages = parsed.get("messages") if isinstance(parsed, Mapping) else parsed
+    if looks_like_messages(messages):
+        return messages
     if isinstance(parsed, Mapping) and len(parsed) == 1:
         (only,) = parsed.values()
         return only if isinstance(only, str) else value
@@ -215,25 +215,25 @@ def _from_sample(row: ExportRow) -> ExportRow:
     attachments = row.get("attachments")
     # Inspect logs these besides the conversation and its scores; they can be megabytes
     logged = ("events", "attachments", "store", "timelines")
-    found = {key: value for key, value in row.items() if key not in logged}
+    fields = {key: value for key, value in row.items() if key not in logged}
     if isinstance(attachments, Mapping) and attachments:
-        found = _resolve_attachments(found, attachments)
-    output = found["output"]
+        fields = _resolve_attachments(fields, attachments)
+    output = fields["output"]
     message = (output.get("choices") or [{}])[0].get("message") or {}
     answer = output.get("completion") or message_text(message.get("content"))
-    found |= {
+    fields |= {
         "id": str(_sample_id(row)),
-        "group": found.get("group", str(row["id"])),
+        "group": fields.get("group", str(row["id"])),
         # the last thing it did may be a call
         "output": output if message.get("tool_calls") and not answer else answer,
         "system": output.get("model"),
-        **_about_sample(found),
+        **_about_sample(fields),
     }
-    if "target" in found:
-        found["target"] = _references(found["target"])
-    if not isinstance(found["input"], str):  # its messages are the first of all messages
-        del found["input"]
-    return {name: value for name, value in found.items() if name not in ("scores", "metadata")}
+    if "target" in fields:
+        fields["target"] = _references(fields["target"])
+    if not isinstance(fields["input"], str):  # its messages are the first of all messages
+        del fields["input"]
+    return {name: value for name, value in fields.items() if name not in ("scores", "metadata")}
 
 
 def _is_failed(sample: ExportRow) -> bool:
@@ -247,7 +247,7 @@ def _with_passages(about: ExportRow) -> dict[str, Any]:
     """Return another tool's metadata of a text: passages as `context`, the rest as `meta`."""
     passages = [value for name, value in about.items() if value and _is_context(name)]
     rest = {name: value for name, value in about.items() if not _is_context(name)}
-    items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
+    items = [item for value in passages for item in (value if isinstance(value, list) else [value])]
     try:
         read_passages(items)
     except ValueError:  # of an unknown form; a notice names the columns in `meta`
@@ -282,13 +282,13 @@ def _of_inputs(inputs: Any) -> dict[str, Any]:
     if not isinstance(inputs, Mapping):
         is_chat = looks_like_messages(inputs)
         return {"messages": inputs} if is_chat else {"source": _as_answer(inputs)}
-    found = {name: value for name, value in _with_passages(inputs).items() if name == "context"}
+    passages = {name: value for name, value in _with_passages(inputs).items() if name == "context"}
     rest = {name: value for name, value in inputs.items() if not _is_context(name)}
     messages = next((value for value in rest.values() if looks_like_messages(value)), None)
     if messages:
-        return {**found, "messages": messages}
+        return {**passages, "messages": messages}
     (only,) = rest.values() if len(rest) == 1 else (rest,)
-    return {**found, "source": _as_answer(only)}
+    return {**passages, "source": _as_answer(only)}
 
 
 def _first(row: ExportRow, *names: str) -> Any:
@@ -318,7 +318,7 @@ def _from_experiment(row: ExportRow) -> ExportRow:
     names = [name.removesuffix("_execution_details") for name in row
              if name.endswith("_execution_details")]  # fmt: skip
     scores = {name: _parse(row.get(f"{name}_score")) for name in names}
-    measured = {name: one.get("score") for name, one in scores.items() if isinstance(one, Mapping)}
+    measured = {name: s.get("score") for name, s in scores.items() if isinstance(s, Mapping)}
     beside = {f"{name}_{end}" for name in names for end in ("score", "execution_details")}
     rest = {name: value for name, value in row.items() if name not in beside}
     return {
@@ -336,11 +336,11 @@ def _sample_id(sample: ExportRow) -> Any:
 
 def _about_sample(sample: ExportRow) -> dict[str, Any]:
     """Return scores and metadata of a sample; scores that are not numbers are kept in `meta`."""
-    scores = {name: one.get("value") for name, one in (sample.get("scores") or {}).items()}
-    others = {name: one for name, one in scores.items() if one and not _numbers_in({name: one})}
-    found = _with_passages(sample.get("metadata") or {})
-    found["meta"] |= {"scores": others} if others else {}
-    return {**found, "metrics": _numbers_in(scores)}
+    scores = {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
+    others = {name: item for name, item in scores.items() if item and not _numbers_in({name: item})}
+    fields = _with_passages(sample.get("metadata") or {})
+    fields["meta"] |= {"scores": others} if others else {}
+    return {**fields, "metrics": _numbers_in(scores)}
 
 
 def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
@@ -359,22 +359,22 @@ def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
 
 def _from_test_case(row: ExportRow) -> ExportRow:
     """Read a test case of DeepEval, whose passages are joined by `|` in .jsonl and .csv files."""
-    found = dict(row)
-    if not found["actual_output"]:
+    fields = dict(row)
+    if not fields["actual_output"]:
         raise FieldError(
             "actual_output",
             "is missing: the golden has no answer yet; leave it out, or judge empty answers:"
             ' fields={"actual_output": "output"}',
         )
     for name in ("retrieval_context", "context"):
-        value = found.get(name)
+        value = fields.get(name)
         if isinstance(value, str) and value.strip():
             value = value.split("|")
         if isinstance(value, list):
-            found[name] = [_split_passage(item) for item in value]
-    if found["retrieval_context"] and "context" in found:
-        found["expected_context"] = found.pop("context")  # the expected passages
-    return found
+            fields[name] = [_split_passage(item) for item in value]
+    if fields["retrieval_context"] and "context" in fields:
+        fields["expected_context"] = fields.pop("context")  # the expected passages
+    return fields
 
 
 def _from_sharegpt(row: ExportRow) -> ExportRow:
@@ -404,13 +404,13 @@ def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for name, value in values.items():
         inner = (
-            {f"{name}.{key}": one for key, one in value.items()}
+            {f"{name}.{key}": part for key, part in value.items()}
             if isinstance(value, Mapping)
             else {name: value}
         )
-        for key, one in inner.items():
-            if (known := _number(one)) is not None:
-                metrics[str(key)] = known
+        for key, part in inner.items():
+            if (number := _number(part)) is not None:
+                metrics[str(key)] = number
     return metrics
 
 
@@ -488,11 +488,11 @@ def _prompt_fields(prompt: Any) -> dict[str, Any]:
 
 def _by_name(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return values by name; the second value with a name is called `NAME 2`."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in named:
         numbered = chain([name], (f"{name} {number}" for number in count(2)))
-        found[next(one for one in numbered if one not in found)] = value
-    return found
+        values[next(unused for unused in numbered if unused not in values)] = value
+    return values
 
 
 def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
@@ -506,20 +506,20 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     prompts = _number_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
     prompts_of: dict[Any, set[str]] = {}
-    for at, one in enumerate(results):
-        prompts_of.setdefault(one.get("testIdx", at), set()).add(json.dumps(_prompt(one)))
+    for at, case in enumerate(results):
+        prompts_of.setdefault(case.get("testIdx", at), set()).add(json.dumps(_prompt(case)))
     first_test: dict[str, Any] = {}
-    for at, one in enumerate(results):
-        test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
-        parts = (one.get("gradingResult") or {}).get("componentResults") or ()
-        named = one.get("namedScores") or {}
-        total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
-        response = one.get("response") or {}
-        variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
+    for at, case in enumerate(results):
+        test, prompt, name = case.get("testIdx", at), case.get("promptIdx", 0), _provider(case)
+        parts = (case.get("gradingResult") or {}).get("componentResults") or ()
+        named = case.get("namedScores") or {}
+        total = {"score": case.get("score")} if _is_measured(case, parts or named) else {}
+        response = case.get("response") or {}
+        variables = case.get("vars") or (case.get("testCase") or {}).get("vars") or {}
         # promptfoo makes a session for each repetition
         repeated = {name: value for name, value in variables.items() if name != "sessionId"}
-        known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
-        metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
+        test_key = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
+        metadata = {**(case.get("metadata") or {}), **(response.get("metadata") or {})}
         # promptfoo adds metadata of its own, which are mostly empty
         about = {**{name: value for name, value in metadata.items() if value}, **variables}
         # promptfoo sums up metrics with one name
@@ -528,20 +528,20 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         yield {
             "id": f"{test}-{prompt}-{name}",
             "output": _as_answer(response.get("output")),
-            **_prompt_fields(_prompt(one)),
+            **_prompt_fields(_prompt(case)),
             **_with_passages(about),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
-            "group": first_test.setdefault(known, test),
+            "group": first_test.setdefault(test_key, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
         }
 
 
-def _prompt(one: Mapping[str, Any]) -> Any:
-    return (one.get("prompt") or {}).get("raw")
+def _prompt(result: Mapping[str, Any]) -> Any:
+    return (result.get("prompt") or {}).get("raw")
 
 
-def _provider(one: Mapping[str, Any]) -> Any:
-    provider = one.get("provider") or {}
+def _provider(result: Mapping[str, Any]) -> Any:
+    provider = result.get("provider") or {}
     if not isinstance(provider, Mapping):
         return provider
     return provider.get("label") or provider.get("id")
@@ -553,29 +553,29 @@ def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int
     promptfoo counts a prompt once for every provider. Prompts with one label have one id, so one
     provider's columns with that id are distinguished by their order.
     """
-    columns = {(_provider(one), one.get("promptIdx", 0)): one.get("promptId") for one in results}
+    columns = {(_provider(r), r.get("promptIdx", 0)): r.get("promptId") for r in results}
     seen: Counter[tuple[Any, Any]] = Counter()
     numbers: dict[tuple[Any, int], int] = {}
-    known: dict[tuple[Any, int], int] = {}
+    number_of: dict[tuple[Any, int], int] = {}
     for (provider, column), prompt_id in sorted(columns.items(), key=lambda item: item[0][1]):
         # without ids the column is all that is known
-        own = prompt_id or column
-        numbers[provider, column] = known.setdefault((own, seen[provider, own]), len(known))
-        seen[provider, own] += 1
+        key = prompt_id or column
+        numbers[provider, column] = number_of.setdefault((key, seen[provider, key]), len(number_of))
+        seen[provider, key] += 1
     return numbers
 
 
-def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
+def _is_measured(result: Mapping[str, Any], single: Any) -> bool:
     """Whether a score is more than the 1 of a test without assertions or the 0 of a failure."""
     if single:
         return True
-    if (graded := one.get("gradingResult")) is not None:
+    if (graded := result.get("gradingResult")) is not None:
         return bool(graded.get("reason") != "No assertions")
     # promptfoo can be told to leave the grading out of its files
     # 2: there is no answer, 1: an assertion failed; older files give no reason
-    failed = one.get("failureReason") == 2
-    answered = (one.get("response") or {}).get("output") is not None
-    return answered and not failed and bool((one.get("testCase") or {}).get("assert"))
+    failed = result.get("failureReason") == 2
+    answered = (result.get("response") or {}).get("output") is not None
+    return answered and not failed and bool((result.get("testCase") or {}).get("assert"))
 
 
 def _assertion(assertion: Mapping[str, Any]) -> str:
@@ -585,8 +585,8 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
 def read_pydantic_evals(report: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the cases of a report of pydantic-evals; a failed one has no answer."""
     yield from map(_from_case, report["cases"])
-    for one in report.get("failures") or ():
-        yield {"id": one.get("name"), "output": None}
+    for failure in report.get("failures") or ():
+        yield {"id": failure.get("name"), "output": None}
 
 
 def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
@@ -594,25 +594,27 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
     run = _in_snake_case(run.get("testRunData", run))  # the file of the latest run wraps it
     cases = run.get("test_cases", run.get("test_results")) or ()
     for at, case in enumerate([*cases, *(run.get("conversational_test_cases") or ())]):
-        one = _in_snake_case(case)
+        fields = _in_snake_case(case)
         turns, retrieved, ideal = (
-            one.get(name) or None for name in ("turns", "retrieval_context", "context")
+            fields.get(name) or None for name in ("turns", "retrieval_context", "context")
         )
-        about = {**(one.get("additional_metadata") or one.get("metadata") or {}),
-                 **(one.get("custom_column_key_values") or {})}  # fmt: skip
-        found = _with_passages({} if retrieved or ideal else about)
-        context = retrieved or ideal or found["context"]
+        about = {**(fields.get("additional_metadata") or fields.get("metadata") or {}),
+                 **(fields.get("custom_column_key_values") or {})}  # fmt: skip
+        passages = _with_passages({} if retrieved or ideal else about)
+        context = retrieved or ideal or passages["context"]
         names = ("comments", "tags", "expected_tools", "user_description", "chatbot_role")
-        beside = {name: one.get(name) for name in names}
+        beside = {name: fields.get(name) for name in names}
         beside["expected_context"] = ideal if retrieved else None
-        measured = one.get("metrics_data") or ()
+        measured = fields.get("metrics_data") or ()
         yield {
-            "id": one.get("name") or f"test_case_{at}",
-            "output": _as_answer(one.get("actual_output")),
-            "tools_called": one.get("tools_called"),
-            "meta": {**{k: v for k, v in beside.items() if v}, **(found["meta"] or about)},
-            "source": _text(one.get("scenario" if turns else "input")),
-            "references": _references(one.get("expected_outcome" if turns else "expected_output")),
+            "id": fields.get("name") or f"test_case_{at}",
+            "output": _as_answer(fields.get("actual_output")),
+            "tools_called": fields.get("tools_called"),
+            "meta": {**{k: v for k, v in beside.items() if v}, **(passages["meta"] or about)},
+            "source": _text(fields.get("scenario" if turns else "input")),
+            "references": _references(
+                fields.get("expected_outcome" if turns else "expected_output")
+            ),
             "context": context
             if isinstance(context, list) and len(context) > 1
             else _text(context),
@@ -636,33 +638,33 @@ _OF_THE_HARNESS = {
 
 def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
     """Yield the samples of lm-evaluation-harness; of scored choices, the likeliest is the text."""
-    for one in lines:
+    for s in lines:
         # the harness has written requests, each prompt first, in two forms
-        given = one.get("arguments") or ()
-        items = given.values() if isinstance(given, Mapping) else given
+        arguments = s.get("arguments") or ()
+        items = arguments.values() if isinstance(arguments, Mapping) else arguments
         requests = [list(r.values()) if isinstance(r, Mapping) else list(r) for r in items]
-        names = one.get("metrics") or [
-            name for name in one if name not in _OF_THE_HARNESS and _number(one[name]) is not None
+        names = s.get("metrics") or [
+            name for name in s if name not in _OF_THE_HARNESS and _number(s[name]) is not None
         ]
-        filtered = one.get("filter")
+        filtered = s.get("filter")
         yield {
-            "id": one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
-            "output": _answer(one, requests),
+            "id": s["doc_id"] if filtered in (None, "none") else f"{s['doc_id']}-{filtered}",
+            "output": _answer(s, requests),
             **(_prompt_fields(requests[0][0]) if requests else {}),
-            "references": _references(_target(one, requests)),
-            "group": one["doc_id"],
-            **_with_passages(doc if isinstance(doc := one.get("doc"), Mapping) else {}),
-            "metrics": _numbers_in({name: one.get(name) for name in names}),
+            "references": _references(_target(s, requests)),
+            "group": s["doc_id"],
+            **_with_passages(doc if isinstance(doc := s.get("doc"), Mapping) else {}),
+            "metrics": _numbers_in({name: s.get(name) for name in names}),
         }
 
 
-def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
-    raw = one.get("resps") or [None]
-    answers = one.get("filtered_resps") or raw
-    first, own = (x[0][0] if isinstance(x[0], list) and x[0] else x[0] for x in (answers, raw))
+def _answer(sample: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
+    raw = sample.get("resps") or [None]
+    answers = sample.get("filtered_resps") or raw
+    first, whole = (x[0][0] if isinstance(x[0], list) and x[0] else x[0] for x in (answers, raw))
     # a filter of the harness found nothing; the answer itself is in `resps`
     if first == "[invalid]":
-        answers, first = raw, own
+        answers, first = raw, whole
     if not all(map(_is_likelihood, answers)):
         return first if isinstance(first, str) else None
     if len(answers) != len(requests):
@@ -678,9 +680,9 @@ def _is_likelihood(answer: Any) -> bool:
     return is_pair and finite(str(answer[0])) is not None
 
 
-def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
+def _target(sample: Mapping[str, Any], requests: list[list[Any]]) -> Any:
     """Return the target; for scored choices the harness records the index of the right one."""
-    target = one.get("target")
+    target = sample.get("target")
     index, is_choice = str(target), len({str(request[0]) for request in requests}) == 1
     if len(requests) < 2 or not is_choice or not index.isdecimal():
         return target
@@ -723,7 +725,7 @@ def read_results(form: str, path: str | Path) -> ImportedResults:
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: is not a regular file")
     try:
-        imported = [_without_gaps(one) for one in FORMATS[form](_content(form, path))]
+        imported = [_without_gaps(result) for result in FORMATS[form](_content(form, path))]
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except json.JSONDecodeError as error:
@@ -740,7 +742,7 @@ def read_results(form: str, path: str | Path) -> ImportedResults:
         raise DataError(
             f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
         ) from error
-    rows = [one for one in imported if "output" in one or "messages" in one]
+    rows = [row for row in imported if "output" in row or "messages" in row]
     if not rows:
         raise DataError(
             f"{path}: contains no results of {form} with an answer ({len(imported)} without one)"
@@ -754,10 +756,10 @@ def _without_gaps(result: ExportRow) -> dict[str, Any]:
     named = {
         name: str(result[name]) for name in ("system", "group") if result.get(name) is not None
     }
-    given = {**result, **named, "id": str(result["id"])}
+    fields = {**result, **named, "id": str(result["id"])}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in fields.items()
         if value not in (None, [], {}, "") or (name == "output" and value == "")
     }
 
@@ -766,8 +768,8 @@ def _content(form: str, path: Path) -> Any:
     if form == "lm-eval" or path.suffix == ".jsonl":
         # `splitlines` would also split at U+2028 and others, which JSON need not escape
         lines = path.read_text(encoding="utf-8-sig").split("\n")
-        found = [json.loads(line) for line in lines if line.strip()]
-        return found if form == "lm-eval" else {"results": found}
+        values = [json.loads(line) for line in lines if line.strip()]
+        return values if form == "lm-eval" else {"results": values}
     if form == "inspect" and zipfile.is_zipfile(path):
         return _unzip(path)
     content = json.loads(path.read_bytes())  # `json` detects UTF-8 and UTF-16
@@ -812,10 +814,10 @@ def _zip_reader() -> ModuleType:
 def _number_repeated_ids(rows: Iterable[dict[str, Any]]) -> None:
     """Number the ids that occur more than once, as ids of repeated calls do."""
     numbers: dict[str, Iterator[int]] = {}
-    taken = {one["id"] for one in rows}
-    for one in rows:
-        if (id_ := one["id"]) in numbers:
+    ids = {row["id"] for row in rows}
+    for row in rows:
+        if (id_ := row["id"]) in numbers:
             numbered = (f"{id_}~{number}" for number in numbers[id_])
-            one["id"] = next(name for name in numbered if name not in taken)
-            taken.add(one["id"])
+            row["id"] = next(name for name in numbered if name not in ids)
+            ids.add(row["id"])
         numbers.setdefault(id_, count(2))

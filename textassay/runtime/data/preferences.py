@@ -45,8 +45,8 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
         return sides[plain]
     if plain.replace("_", " ").replace("(", "").replace(")", "") in _NEITHER:
         return 0.5
-    if found := _SIDE.fullmatch(plain):
-        return 1.0 if found["first"] or found["former"] else 0.0
+    if side := _SIDE.fullmatch(plain):
+        return 1.0 if side["first"] or side["former"] else 0.0
     if not (relation := re.fullmatch(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)", plain)):
         return None
     left, sign, right = relation.groups()
@@ -106,7 +106,7 @@ class PreferenceReader:
             FieldError: The number is on another scale than the numbers of other rows.
         """
         if isinstance(value, str):
-            return value if (found := read_preference(value, sides)) is None else found
+            return value if (preference := read_preference(value, sides)) is None else preference
         if type(value) not in (int, float) or value == 1:
             return value
         scale = "0 to 1" if 0 <= value < 1 else "1 to 2" if 1 < value <= 2 else "another"
@@ -115,10 +115,10 @@ class PreferenceReader:
         seen.add(scale)
         # a 2 above was read as the name of the second text
         if seen == {"0 to 1", "1 to 2"} or (before == {"1 to 2"} and scale == "another"):
-            (known,) = before
+            (earlier,) = before
             raise FieldError(
                 f"human.{name}",
-                f"is {value!r}, and a number from {known} in another row; write 1 if the first text"
-                " is better, 0 if the second is, and 0.5 for neither",
+                f"is {value!r}, and a number from {earlier} in another row; write 1 if the first"
+                " text is better, 0 if the second is, and 0.5 for neither",
             )
         return 2 - value if seen == {"1 to 2"} else value

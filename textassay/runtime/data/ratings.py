@@ -147,7 +147,7 @@ class LabelReader:
         ):
             return values
         return {
-            name: [self._number(field, name, one) for one in value]
+            name: [self._number(field, name, rating) for rating in value]
             if isinstance(value, list | tuple) and field == "annotators"
             else self._number(field, name, value)
             for name, value in values.items()
@@ -155,29 +155,29 @@ class LabelReader:
 
     def _by_member(self, field: str, values: dict[str, Any]) -> dict[str, Any]:
         """Return values with 0 or 1 for each label in place of lists of labels."""
-        found: dict[str, Any] = {}
+        by_member: dict[str, Any] = {}
         for name, value in values.items():
             if name not in self._sets:
-                found[name] = value
+                by_member[name] = value
                 continue
             where, labels = f"{field}.{name}", self.declared[name].names
             sets = (
-                [self._members(where, one, labels) for one in value or ()]
+                [self._members(where, labels_of_rater, labels) for labels_of_rater in value or ()]
                 if field == "annotators"
                 else self._members(where, value, labels)
             )
             for at, label in enumerate(labels):
-                found[member_name(name, label)] = (
-                    [one[at] for one in sets] if isinstance(sets, list) else sets[at]
+                by_member[member_name(name, label)] = (
+                    [members[at] for members in sets] if isinstance(sets, list) else sets[at]
                 )
-        return found
+        return by_member
 
     def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float | None, ...]:
         if value is None or self.is_missing(value, is_rating=False):
             return (None,) * len(labels)
-        given = _parse_labels(value)
-        places = [_place(one, labels, only_by_name=True) for one in given or ()]
-        if given is None or None in places:
+        chosen_labels = _parse_labels(value)
+        places = [_place(label, labels, only_by_name=True) for label in chosen_labels or ()]
+        if chosen_labels is None or None in places:
             raise FieldError(
                 where, f"should be a list of {', '.join(labels)}, not {short_repr(value)}"
             )
@@ -195,7 +195,7 @@ class LabelReader:
             if type(value) in _NUMERIC and value is not None:
                 self._note_number(field, name, value, is_label=value in (0, 1))
             return value
-        if not (found := find_pair(value)):
+        if not (pair_and_number := find_pair(value)):
             return self._category(field, name, str(value)) if self._any_word else value
         if self._is_categorical(field, name):
             raise FieldError(
@@ -203,10 +203,10 @@ class LabelReader:
                 f"is {value!r}, and another word in another row; name its labels in the task's"
                 " aspect",
             )
-        pair, number = found
-        known = self._words_of.setdefault((field, name), pair)
-        if known != pair and BOOLEAN not in (known, pair):
-            earlier = " or ".join(known)
+        pair, number = pair_and_number
+        earlier_pair = self._words_of.setdefault((field, name), pair)
+        if earlier_pair != pair and BOOLEAN not in (earlier_pair, pair):
+            earlier = " or ".join(earlier_pair)
             raise FieldError(where, f"is {value!r}, and {earlier} in another row")
         self._refuse_mixed(field, name, value)
         return float(number)
@@ -235,8 +235,8 @@ class LabelReader:
             problem = f"should be one of {', '.join(labels)}, not {value!r}"
             problem += advice(value) if isinstance(value, str) else ""
         else:
-            known = ", ".join(f"{at} ({word})" for at, word in enumerate(labels))
-            problem = f"should be a label or its position, {known}, not {value:g}"
+            listing = ", ".join(f"{at} ({word})" for at, word in enumerate(labels))
+            problem = f"should be a label or its position, {listing}, not {value:g}"
         raise FieldError(f"{field}.{name}", problem)
 
     def _category(self, field: str, name: str, word: str) -> float | str:
@@ -275,8 +275,8 @@ class LabelReader:
     def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
         words = self._words_of.get((field, name))
         if words and name in self._rated[field]:
-            known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
-            kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
+            numbers = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
+            kinds = f"{' or '.join(words)} in some rows and a number other than {numbers} in others"
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
 
 
@@ -320,15 +320,15 @@ def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> 
         return float(numerals.index(value))
     if only_by_name:
         return None
-    known = [number for number in numerals if number is not None]
-    if not known:
+    numbers = [number for number in numerals if number is not None]
+    if not numbers:
         return float(value)
-    if len(known) < len(labels):
+    if len(numbers) < len(labels):
         return None
     # a mean of raters, or of a judge's probabilities, if the labels have equal steps
-    steps = [after - before for before, after in pairwise(known)]
+    steps = [after - before for before, after in pairwise(numbers)]
     is_even = steps[0] and all(math.isclose(step, steps[0]) for step in steps)
-    return (value - known[0]) / steps[0] if is_even else None
+    return (value - numbers[0]) / steps[0] if is_even else None
 
 
 def _parse_labels(value: Any) -> list[Any] | None:
@@ -386,7 +386,7 @@ class WithRatings:
         """
         self.examples = examples
         self._files = {
-            name: {one.id: one for one in rows if one.id not in other_texts.get(name, ())}
+            name: {row.id: row for row in rows if row.id not in other_texts.get(name, ())}
             for name, rows in files.items()
         }
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
@@ -394,19 +394,19 @@ class WithRatings:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters of an aspect by name, raters of the data last; empty if not known."""
-        widths = [one[aspect] for one in self._widths]
-        names = [read_names(one, aspect) for one in self._sources]
-        known = all(len(own) == width for own, width in zip(names, widths, strict=False))
-        return tuple(chain.from_iterable(names)) if known else ()
+        widths = [width_of[aspect] for width_of in self._widths]
+        names = [read_names(source, aspect) for source in self._sources]
+        is_named = all(len(n) == width for n, width in zip(names, widths, strict=False))
+        return tuple(chain.from_iterable(names)) if is_named else ()
 
     def __iter__(self) -> Iterator[Example]:
-        left = {id_: name for name, rows in self._files.items() for id_ in rows}
+        unused = {id_: name for name, rows in self._files.items() for id_ in rows}
         for example in self.examples:
-            left.pop(example.id, None)
+            unused.pop(example.id, None)
             yield self._join(example)
-        for id_, name in left.items():
+        for id_, name in unused.items():
             raise DataError(
-                f"{len(left)} rated examples are not in the data, such as {id_!r} of {name}; give"
+                f"{len(unused)} rated examples are not in the data, such as {id_!r} of {name}; give"
                 " the data that were rated"
             )
 
@@ -415,9 +415,9 @@ class WithRatings:
         if not any(rated):
             return example
         human, annotators = dict(example.human), dict(example.annotators)
-        for aspect in {name: None for one in rated if one for name in one.human}:
-            given = [one for one in (*rated, example) if one and _is_rated(one, aspect)]
-            if len(given) > 1 and not all(one.annotators.get(aspect) for one in given):
+        for aspect in {name: None for rows in rated if rows for name in rows.human}:
+            with_ratings = [row for row in (*rated, example) if row and _is_rated(row, aspect)]
+            if len(with_ratings) > 1 and not all(r.annotators.get(aspect) for r in with_ratings):
                 raise DataError(
                     f"the example {example.id!r} has ratings of {aspect!r} in two files, and one"
                     " is a mean without single ratings ('annotators'); leave out one of them"
@@ -425,15 +425,15 @@ class WithRatings:
             single = self._columns(rated, example, aspect)
             if single:
                 annotators[aspect] = tuple(single)
-            if len(given) == 1:
-                human[aspect] = given[0].human[aspect]
+            if len(with_ratings) == 1:
+                human[aspect] = with_ratings[0].human[aspect]
             elif single:
                 human[aspect] = None  # `Examples` computes it from all raters
         meta = dict(example.meta)
-        for one in rated:
-            if one and SAMPLING_PROBABILITY in one.meta:
-                meta[SAMPLING_PROBABILITY] = one.meta[SAMPLING_PROBABILITY]
-        groups = (one.group for one in (example, *rated) if one and one.group is not None)
+        for row in rated:
+            if row and SAMPLING_PROBABILITY in row.meta:
+                meta[SAMPLING_PROBABILITY] = row.meta[SAMPLING_PROBABILITY]
+        groups = (row.group for row in (example, *rated) if row and row.group is not None)
         update = {"human": human, "annotators": annotators, "meta": meta}
         return example.model_copy(update={**update, "group": next(groups, None)})
 
@@ -442,9 +442,9 @@ class WithRatings:
     ) -> list[float | None]:
         """Return an example's single ratings: as many columns of each file in every example."""
         columns: list[float | None] = []
-        for one, widths in zip(rated, self._widths, strict=True):
-            own = one.annotators.get(aspect, ()) if one else ()
-            columns += [*own, *[None] * (widths[aspect] - len(own))]
+        for row, widths in zip(rated, self._widths, strict=True):
+            ratings = row.annotators.get(aspect, ()) if row else ()
+            columns += [*ratings, *[None] * (widths[aspect] - len(ratings))]
         return [*columns, *example.annotators.get(aspect, ())]
 
 
@@ -455,11 +455,11 @@ def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
 
 def _widths(rated: Iterable[Example]) -> Counter[str]:
     widths: Counter[str] = Counter()
-    for one in rated:
-        widths |= Counter({aspect: len(ratings) for aspect, ratings in one.annotators.items()})
+    for example in rated:
+        widths |= Counter({aspect: len(ratings) for aspect, ratings in example.annotators.items()})
     return widths
 
 
 def _is_rated(example: Example, aspect: str) -> bool:
-    given = (example.human.get(aspect), *example.annotators.get(aspect, ()))
-    return any(rating is not None for rating in given)
+    ratings = (example.human.get(aspect), *example.annotators.get(aspect, ()))
+    return any(rating is not None for rating in ratings)

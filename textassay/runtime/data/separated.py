@@ -228,8 +228,8 @@ def _guess_encoding(head: bytes) -> str:
         if encoding == "cp1252" and not fits:
             # Czech is full of words that might be Danish or Italian by their letters, so that these
             # count only where such words are rare
-            known = alphabets if 6 * len(words) <= len(every) else alphabets[:3]
-            fits = all(_belongs(word, known) for word in words)
+            first_alphabets = alphabets if 6 * len(words) <= len(every) else alphabets[:3]
+            fits = all(_belongs(word, first_alphabets) for word in words)
         if fits and is_plain and not _OTHER_ENCODING.search(text):
             return encoding
     return "cp1252"
@@ -288,18 +288,18 @@ class Csv(TableFile):
                 text = line.decode("ascii")
             else:
                 try:
-                    text, found = line.decode(), "utf-8"
+                    text, line_encoding = line.decode(), "utf-8"
                 except UnicodeDecodeError as error:
-                    found = self._local_encoding
-                    text = line.decode(found, "replace")
+                    line_encoding = self._local_encoding
+                    text = line.decode(line_encoding, "replace")
                     if encoding == "utf-8" or _OTHER_ENCODING.search(text):
                         raise self._not_utf8(number, line, error) from None
-                if encoding not in ("ascii", found):
+                if encoding not in ("ascii", line_encoding):
                     raise DataError(
                         f"{self.name}, line {number}: is UTF-8, and a line above is not; save the"
                         " file as UTF-8"
                     )
-                encoding = found
+                encoding = line_encoding
             if "\r" in text[:-2]:
                 yield from re.split(r"(?<=\r)(?!\n)", text)
             else:
@@ -311,9 +311,11 @@ class Csv(TableFile):
         encoding = _guess_encoding(b"".join(lines))
         words = _WORD.findall(b"".join(lines).decode(encoding, "replace"))
         word = next((word for word in words if not word.isascii()), "")
-        shown = f" ({word!r})" if word else ""
+        example = f" ({word!r})" if word else ""
         name = encoding.replace("cp125", "Windows-125")
-        self._notes[f"not UTF-8, read as {name}{shown}; if that is wrong, save it as UTF-8"] = None
+        self._notes[f"not UTF-8, read as {name}{example}; if that is wrong, save it as UTF-8"] = (
+            None
+        )
         return encoding
 
     @property
@@ -505,8 +507,8 @@ def below_titles(
     is_header = all(map(_is_name, filled[at])) if at else False
     titles = head[:at] if is_header and sum(widths[at + 1 : at + 2]) > 1 else []
     for number, cells in titles:
-        shown = next(str(cell) for cell in cells if _is_filled(cell)).strip()
-        notes[f"row {number} ({shown[:40]!r}) was taken for a title"] = None
+        title = next(str(cell) for cell in cells if _is_filled(cell)).strip()
+        notes[f"row {number} ({title[:40]!r}) was taken for a title"] = None
     yield from chain(head[len(titles) :], rows)
 
 

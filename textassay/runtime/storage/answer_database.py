@@ -187,14 +187,14 @@ class DatabaseReader:
 
     def _find(self, query: str, mark: str, values: Sequence[str]) -> dict[str, bytes]:
         """Return key and value of each row, for a query that takes any number of values."""
-        found: dict[str, bytes] = {}
+        values_by_key: dict[str, bytes] = {}
         for start in range(0, len(values), _VALUES_PER_QUERY):
             some = values[start : start + _VALUES_PER_QUERY]
             for key, value, tag in self._rows(query.format(",".join([mark] * len(some))), some):
                 if type(value) is not bytes or tag != checksum(key, value):
                     raise unusable(self.file, _damage_message(key))
-                found[key] = value
-        return found
+                values_by_key[key] = value
+        return values_by_key
 
     def _rows(self, query: str, values: Sequence[str] = ()) -> Iterator[Any]:
         try:

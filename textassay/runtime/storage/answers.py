@@ -152,10 +152,10 @@ def group_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _by_group(found: dict[str, bytes]) -> dict[str, list[bytes]]:
+def _by_group(values: dict[str, bytes]) -> dict[str, list[bytes]]:
     groups: dict[str, list[bytes]] = {}
-    for key in sorted(found):
-        groups.setdefault(group_of(key), []).append(found[key])
+    for key in sorted(values):
+        groups.setdefault(group_of(key), []).append(values[key])
     return groups
 
 
@@ -243,9 +243,9 @@ class RecordedAnswers:
 
     def get_group(self, group: str) -> list[bytes]:
         """Return the values of all keys `GROUP/...`, in order of their keys."""
-        found = self._open().find_groups([group])
+        stored = self._open().find_groups([group])
         logged = {key: value for key, value in self._logged.items() if group_of(key) == group}
-        return _by_group({**found, **logged}).get(group, [])
+        return _by_group({**stored, **logged}).get(group, [])
 
     def _open(self) -> DatabaseReader:
         if self._reader is None:

@@ -103,8 +103,8 @@ def prepare(folder: Path) -> None:
             if os.name == "posix":
                 folder.chmod(0o700)
             # replaced in one step: several processes may do so at once
-            what = "answers of models, kept by textassay"
-            write_json(folder / MARKER, {"what": what, "format": FORMAT})
+            description = "answers of models, kept by textassay"
+            write_json(folder / MARKER, {"what": description, "format": FORMAT})
     require(folder)
 
 
@@ -151,13 +151,13 @@ def clear(folder: str | Path) -> StoreInfo:
     with lock_folder(folder):
         _refuse_use(folder / DATABASE)
         try:
-            found = info(folder)
+            before = info(folder)
         except StorageError:  # unreadable, which is a reason to clear it
-            found = StoreInfo(folder, 0, _size(folder))
+            before = StoreInfo(folder, 0, _size(folder))
         with storage_errors(f"the cache folder {folder} cannot be cleared"):
             for each in (*_database_files(folder), *logs(folder)):
                 each.unlink(missing_ok=True)
-    return found
+    return before
 
 
 def _refuse_foreign(folder: Path) -> None:

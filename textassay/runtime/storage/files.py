@@ -102,8 +102,8 @@ def refuse_irregular(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
-        raise OSError(errno.EINVAL, what, str(path))
+        problem = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
+        raise OSError(errno.EINVAL, problem, str(path))
 
 
 def sync_folder(folder: Path) -> None:
@@ -126,12 +126,12 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
+def storage_errors(problem: str) -> Iterator[None]:
     """Raise each `OSError` of the block as a `StorageError` that begins with these words."""
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{what}: {error}") from error
+        raise StorageError(f"{problem}: {error}") from error
 
 
 def check_new_folder(out: Path) -> None:

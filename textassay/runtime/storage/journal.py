@@ -97,13 +97,13 @@ class Journal(AsyncResource):
                     errno.ENOENT, "was replaced by another file", str(self.path)
                 )
             # On an almost full disk, a write may accept only part of the bytes without an error.
-            written = os.write(self._descriptor, lines)
-            while written < len(lines):
-                written += os.write(self._descriptor, lines[written:])
+            count = os.write(self._descriptor, lines)
+            while count < len(lines):
+                count += os.write(self._descriptor, lines[count:])
         except OSError as error:
             self._take_back(error)
             raise self._write_error(error) from error
-        self._size += written
+        self._size += count
 
     def _take_back(self, reason: OSError) -> None:
         """Remove the written part of rows whose `append` fails."""

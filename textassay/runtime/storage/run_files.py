@@ -107,9 +107,9 @@ def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
     described = manifest.get("method")
     aspects = described.get("aspects") if isinstance(described, Mapping) else None
     return {
-        str(one.get("name")): bool(one.get("higher_is_better", True))
-        for one in aspects or ()
-        if isinstance(one, Mapping)
+        str(aspect.get("name")): bool(aspect.get("higher_is_better", True))
+        for aspect in aspects or ()
+        if isinstance(aspect, Mapping)
     }
 
 
@@ -186,8 +186,8 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
             f", but shards of one: `textassay resume {folder}` finishes and merges them, and "
             f"`textassay merge --partial {folder}` takes them as they are"
         )
-        shown = hint if any(folder.glob(f"shard-*/{MANIFEST}")) else ""
-        raise RunFolderError(f"{folder} contains no run: it has no {name}{shown}") from error
+        note = hint if any(folder.glob(f"shard-*/{MANIFEST}")) else ""
+        raise RunFolderError(f"{folder} contains no run: it has no {name}{note}") from error
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
     number = value.get("format") if isinstance(value, dict) else None

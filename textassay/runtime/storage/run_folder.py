@@ -171,10 +171,10 @@ class RunFolder(AsyncResource):
         # find the foreign one.
         if sum(pair in self.tally for pair in pairs()) == len(self.tally):
             return
-        known, path = {pair_digest(*pair) for pair in pairs()}, self.path / SCORES
+        expected, path = {pair_digest(*pair) for pair in pairs()}, self.path / SCORES
         for number, line in lines_of(path):
             score = parse_score(path, number, line)
-            if pair_digest(score.id, score.aspect) not in known:
+            if pair_digest(score.id, score.aspect) not in expected:
                 raise DataError(
                     f"{path}:{number}: {score.id!r} on {score.aspect!r} is not an example and "
                     "aspect of this run: the file was edited; remove the line"
@@ -233,8 +233,8 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
     except RunFolderError:  # killed before its first summary, which will be rewritten anyway
         return now, 0.0
     started, seconds = summary.get("started", now), summary.get("seconds", 0.0)
-    known = isinstance(started, str) and isinstance(seconds, int | float)
-    return (started, float(seconds)) if known else (now, 0.0)
+    is_recorded = isinstance(started, str) and isinstance(seconds, int | float)
+    return (started, float(seconds)) if is_recorded else (now, 0.0)
 
 
 def check_new(path: str | Path) -> None:

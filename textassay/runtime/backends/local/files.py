@@ -54,8 +54,8 @@ def locate_gguf(spec: str) -> Path:
     if isinstance(source, HubFile):
         return download(source.repo, source.file, revision=source.revision)
     if not source.is_file():
-        is_folder, shown = source.is_dir(), repr(str(source))
-        where = f"{shown} is a folder" if is_folder else f"there is no file {shown}"
+        is_folder, name = source.is_dir(), repr(str(source))
+        where = f"{name} is a folder" if is_folder else f"there is no file {name}"
         hint = "" if spec != "embedded" else "; the embedded model is 'embedded' alone"
         raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE{hint}")
     return source
@@ -68,8 +68,8 @@ def locate_folder(spec: str) -> Path:
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"folder {spec!r} contains no config.json, so it is not a model")
         return folder
-    if found := hub_repository(spec):
-        repository, revision = found
+    if place := hub_repository(spec):
+        repository, revision = place
         return download(repository, revision=revision, patterns=_MODEL_PARTS)
     raise ModelNotFound(
         f"there is no folder {spec!r}: transformers/ takes a folder or REPOSITORY[@REVISION]"
@@ -188,8 +188,8 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # Files in the hub's cache are links whose targets are named by content.
     path = path.resolve()
     facts = _facts(path)
-    known = _remember(store) if facts[0] >= min_bytes else {}
-    match known.get(str(path)):
+    digests = _remember(store) if facts[0] >= min_bytes else {}
+    match digests.get(str(path)):
         case {"facts": [*same], "sha256": str(digest)} if tuple(same) == facts:
             if re.fullmatch(r"[0-9a-f]{64}", digest):
                 return digest
@@ -199,12 +199,12 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # file systems may give two writes within two seconds the same time of change
     settled = _facts(path) == facts and began - facts[2] > 2e9
     if facts[0] >= min_bytes and settled:
-        known = _remember(store)  # again: hashing takes minutes, and others hash as well
-        known[str(path)] = {"sha256": digest, "facts": list(facts)}
+        digests = _remember(store)  # again: hashing takes minutes, and others hash as well
+        digests[str(path)] = {"sha256": digest, "facts": list(facts)}
         # an unwritable folder costs the next start a hash, nothing else
         with contextlib.suppress(OSError):
             store.parent.mkdir(parents=True, exist_ok=True)
-            write_json(store, known)
+            write_json(store, digests)
     return digest
 
 

@@ -72,9 +72,9 @@ class JsonGrammar:
 
     def allows(self, token: int) -> bool:
         """Return whether `token` may come next."""
-        one = np.zeros(1, _CANDIDATE)
-        one["id"] = token
-        return bool(np.isfinite(self._apply(one)[0]))
+        candidate = np.zeros(1, _CANDIDATE)
+        candidate["id"] = token
+        return bool(np.isfinite(self._apply(candidate)[0]))
 
     def allowed_tokens(self) -> NDArray[np.bool_]:
         """Return for every token whether it may come next."""
@@ -173,8 +173,8 @@ class _GrammarWriter:
         if isinstance(kind, list):
             self._only(keys, {"type"}, place)
             return self._any(
-                self.visit({"type": one}, place, depth + 1)
-                for one in self._list(kind, f"{place}/type")
+                self.visit({"type": type_name}, place, depth + 1)
+                for type_name in self._list(kind, f"{place}/type")
             )
         if kind == "object":
             return self._object(schema, keys, place, depth)

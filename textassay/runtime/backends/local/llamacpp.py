@@ -312,9 +312,9 @@ def embedded_model(local: LocalSettings) -> LlamaCppModel:
     # the model is small: more than four threads wait for each other longer than they compute
     threads = max(1, min(4, usable_cores() - 1))
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
-    chosen = local.model_dump(exclude_none=True)
+    changes = local.model_dump(exclude_none=True)
     return LlamaCppModel(
-        "embedded", find_embedded(), **{**defaults, **chosen}, sha256=EMBEDDED_MODEL.sha256
+        "embedded", find_embedded(), **{**defaults, **changes}, sha256=EMBEDDED_MODEL.sha256
     )
 
 

@@ -68,9 +68,9 @@ def first_output(first: int, length: int) -> int:
 
 def reusable(shared: int, first: int, length: int) -> int:
     """Return how many evaluated tokens may stay, given how many agree."""
-    kept = min(shared, first_output(first, length))
+    count = min(shared, first_output(first, length))
     # A shorter stretch was computed by the kernels for few rows.
-    return kept if kept >= MIN_ROWS else 0
+    return count if count >= MIN_ROWS else 0
 
 
 def plan_batches(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
@@ -317,7 +317,7 @@ def _score_group(
     engine: LlamaEngine, group: Sequence[Evaluation], abandoned: Callable[[], bool]
 ) -> None:
     leader = group[0].ids
-    shared = min(reusable(common_prefix(leader, one.ids), one.first, len(one.ids)) for one in group)
+    shared = min(reusable(common_prefix(leader, e.ids), e.first, len(e.ids)) for e in group)
     _evaluate_prefix(engine, leader[:shared], abandoned)
     for sequence in range(1, len(group)):
         # Left over from the group before: cheaper to cut back than to copy.
@@ -325,7 +325,7 @@ def _score_group(
             engine.rewind(sequence, shared)
         else:
             engine.share(sequence)
-    pending = [_Tail(sequence, one, shared) for sequence, one in enumerate(group)]
+    pending = [_Tail(sequence, evaluation, shared) for sequence, evaluation in enumerate(group)]
     while pending:
         if abandoned():
             raise Abandoned
@@ -356,8 +356,8 @@ class _Tail(NamedTuple):
 def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
     """Fill one batch with the tails in order, decode it and read it; return the remaining tails."""
     engine.batch.clear()
-    taken: list[tuple[Evaluation, int, int]] = []
-    left: list[_Tail] = []
+    parts: list[tuple[Evaluation, int, int]] = []
+    remaining: list[_Tail] = []
     for tail in pending:
         ids, first = tail.evaluation.ids, tail.evaluation.first
         stop = min(len(ids), tail.start + engine.batch_tokens - engine.batch.tokens)
@@ -366,15 +366,15 @@ def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
         if stop > tail.start:
             before = engine.batch.outputs
             engine.batch.add(tail.sequence, ids[tail.start : stop], tail.start, first)
-            taken.append((tail.evaluation, max(first, tail.start), engine.batch.outputs - before))
+            parts.append((tail.evaluation, max(first, tail.start), engine.batch.outputs - before))
             engine.cached[tail.sequence] = ids[:stop]
         if stop < len(ids):
-            left.append(tail._replace(start=max(stop, tail.start)))
+            remaining.append(tail._replace(start=max(stop, tail.start)))
     rows, place = engine.decode(), 0
-    for evaluation, position, count in taken:
+    for evaluation, position, count in parts:
         evaluation.take(position, rows[place : place + count])
         place += count
-    return left
+    return remaining
 
 
 def write_together(
@@ -422,8 +422,8 @@ def _write_all(
                 free = [s for s in range(engine.sequences) if s not in growing]
                 # The free sequence that still holds most of this prompt.
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
-                known = first_rows.get(request)
-                row = first_rows[request] = _begin(engine, sequence, ids, known, abandoned)
+                known_row = first_rows.get(request)
+                row = first_rows[request] = _begin(engine, sequence, ids, known_row, abandoned)
                 if _goes_on(sample, row):
                     growing[sequence] = sample
             _step(engine, growing)
@@ -436,7 +436,7 @@ def _begin(
     engine: LlamaEngine,
     sequence: int,
     ids: Ids,
-    known: LogitRow | None,
+    row: LogitRow | None,
     abandoned: Callable[[], bool],
 ) -> LogitRow:
     """Bring a sequence to `ids`, if useful by copying another one; return the next logits."""
@@ -446,8 +446,8 @@ def _begin(
     if shared[donor] >= shared[sequence] + 64:
         engine.share(sequence, donor)
         shared[sequence] = shared[donor]
-    if known is not None and engine.rewind(sequence, shared[sequence]) == len(ids):
-        return known
+    if row is not None and engine.rewind(sequence, shared[sequence]) == len(ids):
+        return row
     return engine.last_row(ids, abandoned, sequence=sequence)
 
 

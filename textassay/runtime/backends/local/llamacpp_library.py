@@ -265,15 +265,15 @@ class Weights(Vocabulary):
         return values
 
     def _meta(self, read: Any, index: int) -> str:
-        written = _read_buffer(lambda buffer, size: read(self.handle, index, buffer, size), 1024)
-        return written.decode("utf-8", "replace")
+        value = _read_buffer(lambda buffer, size: read(self.handle, index, buffer, size), 1024)
+        return value.decode("utf-8", "replace")
 
     @cached_property
     def quantisation(self) -> str:
         """llama.cpp's description of size and quantization, such as `llama 8B Q4_K - Medium`."""
         describe = self._lib.llama_model_desc
-        written = _read_buffer(lambda buffer, size: describe(self.handle, buffer, size), 256)
-        return written.decode("utf-8", "replace")
+        description = _read_buffer(lambda buffer, size: describe(self.handle, buffer, size), 256)
+        return description.decode("utf-8", "replace")
 
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a special token swallows the white space before it, and after it."""
@@ -342,8 +342,8 @@ def free_bytes(meminfo: Path = Path("/proc/meminfo")) -> float:
         lines = meminfo.read_text(encoding="ascii").splitlines()
     except OSError:
         return math.inf
-    known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    free = min(known, default=math.inf)  # WSL 1 and some containers do not report it
+    available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    free = min(available, default=math.inf)  # WSL 1 and some containers do not report it
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = (

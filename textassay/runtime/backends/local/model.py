@@ -235,14 +235,14 @@ def _places_to_cut(source: str) -> list[int]:
     return places
 
 
-def _cut(request: AnyPrompted, kept: str) -> AnyPrompted:
+def _cut(request: AnyPrompted, beginning: str) -> AnyPrompted:
     """Return the request with the first occurrence of its source cut to this beginning."""
     source = request.truncatable or ""
     if request.prompt is not None:
-        return request.model_copy(update={"prompt": request.prompt.replace(source, kept, 1)})
+        return request.model_copy(update={"prompt": request.prompt.replace(source, beginning, 1)})
     messages = list(request.messages)
     place = next(index for index, message in enumerate(messages) if source in message.content)
-    content = messages[place].content.replace(source, kept, 1)
+    content = messages[place].content.replace(source, beginning, 1)
     messages[place] = messages[place].model_copy(update={"content": content})
     return request.model_copy(update={"messages": tuple(messages)})
 

@@ -122,7 +122,7 @@ class ScoringPlan(ABC):
     def key(self) -> bytes:
         """Sort key by which tasks with a common prefix are neighbors."""
         # The longest text stays in the cache, and its prefix can be shared with the next task.
-        return sort_key(max((one.ids for one in self.evaluations), key=len))
+        return sort_key(max((evaluation.ids for evaluation in self.evaluations), key=len))
 
     @abstractmethod
     def response(self, name: str) -> ChoicesResponse | ContinuationResponse:
@@ -256,14 +256,15 @@ def _ending(path: Path, whole: Mapping[Path, float]) -> float:
     """
     longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
     nearest = [
-        one
-        for one in longer
+        candidate
+        for candidate in longer
         if not any(
-            len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer
+            len(path) < len(other) < len(candidate) and candidate[: len(other)] == other
+            for other in longer
         )
     ]
     going_on = math.fsum(
-        math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf
+        math.exp(whole[candidate] - whole[path]) for candidate in nearest if whole[path] > -math.inf
     )
     if not going_on:
         return whole[path]
@@ -349,9 +350,9 @@ def nucleus(weights: LogitRow, top_p: float) -> NDArray[np.intp]:
         # whole runs of equals, so that order never depends on `count`
         likely = np.flatnonzero(weights >= border)
         order = likely[np.argsort(-weights[likely], kind="stable")]
-        held = np.cumsum(weights[order], dtype=np.float64)
-        if held[-1] >= target or len(order) == len(weights):
-            before = held - weights[order]
+        sums = np.cumsum(weights[order], dtype=np.float64)
+        if sums[-1] >= target or len(order) == len(weights):
+            before = sums - weights[order]
             return order[: max(1, int((before < target).sum()))]
         count = min(16 * count, len(weights))
 
@@ -421,11 +422,11 @@ class PartialAnswer:
         # Without `final`, the decoder holds an unfinished character back.
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._bytes))
         # The tokens of a stop are dropped with its text.
-        kept = [entry for start, entry in self._logprobs if start < max(1, len(self._bytes))]
+        entries = [entry for start, entry in self._logprobs if start < max(1, len(self._bytes))]
         return Sample(
             text=text,
             finish_reason=self.finish or "length",
-            logprobs=None if self._alternatives is None else tuple(kept),
+            logprobs=None if self._alternatives is None else tuple(entries),
         )
 
 

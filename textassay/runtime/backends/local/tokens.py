@@ -243,9 +243,9 @@ class PromptTokenizer:
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the chat, and the plain text after it."""
-        written = "".join(message.content for message in messages)
+        contents = "".join(message.content for message in messages)
         # a noncharacter, which texts have no use for
-        mark = next(filter(lambda mark: mark not in written, map(chr, range(0xFDD0, 0xFDF0))), "")
+        mark = next(filter(lambda mark: mark not in contents, map(chr, range(0xFDD0, 0xFDF0))), "")
         if not mark:
             raise RequestRefused(
                 "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF"
@@ -395,16 +395,16 @@ class PrefixEncoder:
     def _extend(self, earlier: TextIds, border: int, text: str) -> TextIds | None:
         """Return a text's ids: the earlier text's up to the border, then its own."""
         at = len(text[:border].encode())
-        kept = int(np.searchsorted(earlier.ends, at, side="right"))
+        count = int(np.searchsorted(earlier.ends, at, side="right"))
         # The border is not between two tokens of the earlier text, so none of its ids can be kept.
-        if not kept or earlier.ends[kept - 1] != at:
+        if not count or earlier.ends[count - 1] != at:
             return self._anew(text)
         try:
             tail = self._vocabulary.encode(self.after_border(text, border))
         except RequestRefused:
             return None  # the whole text is refused, too, and its error counts from its start
-        ids = np.concatenate([earlier.ids[:kept], tail])
-        ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
+        ids = np.concatenate([earlier.ids[:count], tail])
+        ends = np.concatenate([earlier.ends[:count], at + np.cumsum(self._lengths[tail])])
         return self._verify(TextIds(text, ids, ends))
 
     def _anew(self, text: str) -> TextIds | None:

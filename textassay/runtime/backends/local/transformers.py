@@ -188,11 +188,11 @@ def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
     """Return the longest sequence; models with relative positions (T5) set no limit themselves."""
     relative = "relative_attention_num_buckets" in config
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-    known = [config[name] for name in names if isinstance(config.get(name), int)]
-    own = NO_LIMIT if relative or not known else min(known)
-    if requested and requested > own:
-        raise ConfigurationError(f"n_ctx of {label} is at most {own}, not {requested}")
-    return requested or own
+    lengths = [config[name] for name in names if isinstance(config.get(name), int)]
+    longest = NO_LIMIT if relative or not lengths else min(lengths)
+    if requested and requested > longest:
+        raise ConfigurationError(f"n_ctx of {label} is at most {longest}, not {requested}")
+    return requested or longest
 
 
 def _number_format(torch: Any, dtype: str, device: Any) -> Any:
@@ -239,10 +239,10 @@ def read_weights(kind: Any, folder: Path, label: str, *, needs: str, **options: 
     return model
 
 
-def unreadable(what: str, label: str, error: Exception) -> ConfigurationError:
+def unreadable(part: str, label: str, error: Exception) -> ConfigurationError:
     """Return the error of a file that a library cannot read, with the first line of its message."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ConfigurationError(f"cannot read {what} of {label}: {reason}")
+    return ConfigurationError(f"cannot read {part} of {label}: {reason}")
 
 
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
@@ -366,7 +366,7 @@ class LoadedTransformers(LoadedModel):
     def _write(self, generations: Sequence[Generation]) -> None:
         """Write the samples of all generations together, step by step."""
         drafts = [draft for generation in generations for draft in generation.begin()]
-        owners = [n for n, one in enumerate(generations) for _ in one.drafts]
+        owners = [n for n, generation in enumerate(generations) for _ in generation.drafts]
         _Generator(self, [generation.ids for generation in generations], owners).run(drafts)
 
     # ---- scoring ----
@@ -375,9 +375,9 @@ class LoadedTransformers(LoadedModel):
         """Yield batches of similar lengths whose padded tokens and logits stay within bounds."""
         batch: list[Evaluation] = []
         # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
-        for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.ids))):
-            longest = max(one.length for one in [*batch, sequence])
-            rows = max(one.predicted for one in [*batch, sequence])
+        for sequence in sorted(sequences, key=lambda entry: (entry.length, bytes(entry.ids))):
+            longest = max(entry.length for entry in [*batch, sequence])
+            rows = max(entry.predicted for entry in [*batch, sequence])
             count = len(batch) + 1
             full = count * longest > self._batch_tokens
             # 256 MB in single precision
@@ -389,7 +389,7 @@ class LoadedTransformers(LoadedModel):
             yield batch
 
     def _score_causal(self, batch: list[Evaluation]) -> None:
-        ids = [one.ids for one in batch]
+        ids = [sequence.ids for sequence in batch]
         shared = self._shared_tokens(batch)
         past = None
         if shared:
@@ -398,34 +398,34 @@ class LoadedTransformers(LoadedModel):
             past.batch_repeat_interleave(len(batch))
         rest = [row[shared:] for row in ids]
         self._evaluated_tokens += shared + sum(map(len, rest))
-        width = max(one.predicted for one in batch)
+        width = max(sequence.predicted for sequence in batch)
         tokens, mask = self._pad(rest)
         output = self._forward(tokens, mask, past=past, shared=shared, keep=width)
         logits = output.logits[:, -width:]
-        for number, one in enumerate(batch):
-            self._take(one, logits[number, width - one.predicted :])
+        for number, sequence in enumerate(batch):
+            self._take(sequence, logits[number, width - sequence.predicted :])
 
     def _shared_tokens(self, batch: Sequence[Evaluation]) -> int:
         """Return how many leading tokens all rows share, 0 if too few for a pass of their own."""
         if len(batch) < 2:
             return 0
         # Never past the first wanted position: logits of the shared part are not computed.
-        limit = min(one.first for one in batch)
+        limit = min(sequence.first for sequence in batch)
         first = batch[0].ids
-        for one in batch[1:]:
-            same = first[:limit] == one.ids[:limit]
+        for sequence in batch[1:]:
+            same = first[:limit] == sequence.ids[:limit]
             limit = int(np.argmin(same)) if not same.all() else limit
         return limit if limit >= 16 else 0
 
     def _score_seq2seq(self, batch: list[Evaluation]) -> None:
-        hidden, mask, rows = self._encode([one.encoded for one in batch])
-        tokens, _ = self._pad([one.ids for one in batch], left=False)
-        self._evaluated_tokens += sum(len(one.ids) for one in batch)
+        hidden, mask, rows = self._encode([sequence.encoded for sequence in batch])
+        tokens, _ = self._pad([sequence.ids for sequence in batch], left=False)
+        self._evaluated_tokens += sum(len(sequence.ids) for sequence in batch)
         # no position sees the padding after it, so the decoder needs no mask
         logits = self._decode(hidden[rows], mask[rows], tokens).logits
-        for number, one in enumerate(batch):
-            first, last = one.first, len(one.ids)
-            self._take(one, logits[number, first:last])
+        for number, sequence in enumerate(batch):
+            first, last = sequence.first, len(sequence.ids)
+            self._take(sequence, logits[number, first:last])
 
     def _take(self, evaluation: Evaluation, logits: Any) -> None:
         """Store the wanted tokens' log-probabilities, from logits (positions, vocabulary)."""
@@ -615,11 +615,11 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         truncate: Truncate = "error",
         **settings: Any,
     ) -> None:
-        own = TransformersSettings(**settings)
+        loading = TransformersSettings(**settings)
         self._rules, self._n_ctx = LocalRules(name, truncate), n_ctx
         queue = WorkQueue[LoadedTransformers, PromptedRequest, LocalResponse](
-            partial(LoadedTransformers, self._rules, spec, own, n_ctx),
-            LengthOrder(batch_tokens=own.batch_tokens),
+            partial(LoadedTransformers, self._rules, spec, loading, n_ctx),
+            LengthOrder(batch_tokens=loading.batch_tokens),
             name=name,
         )
         super().__init__(name, queue)

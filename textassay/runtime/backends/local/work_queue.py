@@ -380,12 +380,12 @@ class LengthOrder(Order):
 
     def take(self) -> list[QueuedRequest[Any, Any]]:
         """Take the oldest request and others of similar length."""
-        waiting = [one for one in self._waiting if not one[2].future.cancelled()]
-        own = waiting[0][0] if waiting else 0
+        waiting = [item for item in self._waiting if not item[2].future.cancelled()]
+        oldest_length = waiting[0][0] if waiting else 0
         batch: dict[int, QueuedRequest[Any, Any]] = {}
         longest = tokens = 0
         # the oldest is the first, as sorting leaves equals in the order in which they came
-        for length, number, entry in sorted(waiting, key=lambda one: abs(one[0] - own)):
+        for length, number, entry in sorted(waiting, key=lambda item: abs(item[0] - oldest_length)):
             padded = max(longest, length) * (len(batch) + 1)
             padding = padded - tokens - length
             # Small batches do not fill the device, so padding them costs no time: without the 512,
@@ -398,7 +398,7 @@ class LengthOrder(Order):
                 break
             batch[number] = entry
             longest, tokens = max(longest, length), tokens + length
-        self._waiting = [one for one in waiting if one[1] not in batch]
+        self._waiting = [item for item in waiting if item[1] not in batch]
         return list(batch.values())
 
 
