@@ -131,7 +131,7 @@ class GateCheck:
 
     def __str__(self) -> str:
         is_mean = self.kind != "not_worse"
-        what = self.aspect if is_mean else f"{self.aspect}, difference to baseline"
+        subject = self.aspect if is_mean else f"{self.aspect}, difference to baseline"
         span = (
             "no interval from one source"
             if self.low is None or self.high is None
@@ -139,7 +139,7 @@ class GateCheck:
         )
         sources = "" if self.groups == self.n else f" from {self.groups} sources"
         return (
-            f"{what}: {self.value:.3f}, {span}, of {self.n} texts{sources}; "
+            f"{subject}: {self.value:.3f}, {span}, of {self.n} texts{sources}; "
             f"{self.requirement} {self.threshold:g} {self.verdict}{self.note}"
         )
 
@@ -172,7 +172,7 @@ def _sort_losses(losses: Iterable[_Loss], examples: Iterable[str]) -> list[_Loss
     Scores come as judges answer, and the message must not change between runs.
     """
     places = {id_: place for place, id_ in enumerate(examples)}
-    return sorted(losses, key=lambda one: (-one.loss, places.get(one.score.id, len(places))))
+    return sorted(losses, key=lambda loss: (-loss.loss, places.get(loss.score.id, len(places))))
 
 
 def _worst(
@@ -423,7 +423,7 @@ def _check(
         if score.value is not None and (before := old.values.get(score.id)) is not None
     )
     losses = _sort_losses(paired, examples)
-    worse = [one.score.id for one in losses if one.loss > 0]
+    worse = [loss.score.id for loss in losses if loss.loss > 0]
     lines = _worst("the largest losses:", losses, examples)
     return GateCheck(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
@@ -433,25 +433,25 @@ def _check(
     )  # fmt: skip
 
 
-def _move_settings(given: dict[str, Any]) -> None:
+def _move_settings(keywords: dict[str, Any]) -> None:
     """Replace single settings among the arguments by `settings`."""
     arguments = tuple(inspect.signature(evaluate).parameters)
-    own = {name: given.pop(name) for name in list(given) if name not in arguments}
+    single = {name: keywords.pop(name) for name in list(keywords) if name not in arguments}
     of_session = {
         "cache": "textassay_answers in pytest's configuration",
         "max_cost": "--textassay-max-cost",
     }
-    for name in own:
+    for name in single:
         if name not in Settings.model_fields:
             raise UnknownParameter("evaluate", name, [*arguments, *Settings.model_fields])
         if name in of_session:
             raise ConfigurationError(
                 f"{name}= is set once for all tests of a session: {of_session[name]}"
             )
-    if own:
-        general: Settings = given.get("settings") or Settings()
+    if single:
+        general: Settings = keywords.get("settings") or Settings()
         set_before = {name: getattr(general, name) for name in general.model_fields_set}
-        given["settings"] = Settings(**{**set_before, **own})
+        keywords["settings"] = Settings(**{**set_before, **single})
 
 
 class Assay:
@@ -488,13 +488,13 @@ class Assay:
             JudgeError: In a replay, a text was never judged; names it.
         """
         # test suites capture standard error, where a progress line would be noise
-        given = {"progress": False, **self._defaults, **arguments}
-        _move_settings(given)
+        keywords = {"progress": False, **self._defaults, **arguments}
+        _move_settings(keywords)
         # taken out, because the session's judge opens the models: they share one recording and one
         # budget
-        model, settings = given.pop("model", None), given.pop("settings", None)
-        async with self.judge.models(model, settings) as (models, own):
-            run = await evaluate(examples, model=models, settings=own, **given)
+        model, settings = keywords.pop("model", None), keywords.pop("settings", None)
+        async with self.judge.models(model, settings) as (models, opened_settings):
+            run = await evaluate(examples, model=models, settings=opened_settings, **keywords)
         if run.progress:
             self.judge.usage = self.judge.usage + run.progress.usage
         self._refuse_unrecorded(run)
@@ -505,7 +505,7 @@ class Assay:
         if self.judge.mode != "replay":
             return
         # a replay refuses nothing else
-        errors = [(one.id, one.error) for one in run if one.error]
+        errors = [(score.id, score.error) for score in run if score.error]
         never = [(id_, error) for id_, error in errors if error.type == RequestRefused.__name__]
         ids = list(dict.fromkeys(id_ for id_, _ in never))
         if ids:
@@ -557,10 +557,10 @@ class Assay:
         kinds: dict[Literal["at_least", "at_most"], float | None] = {
             "at_least": at_least, "at_most": at_most,
         }  # fmt: skip
-        given = [(kind, value) for kind, value in kinds.items() if value is not None]
-        if len(given) != 1:
+        thresholds = [(kind, value) for kind, value in kinds.items() if value is not None]
+        if len(thresholds) != 1:
             raise ConfigurationError("check takes one threshold: at_least= or at_most=")
-        ((kind, threshold),) = given
+        ((kind, threshold),) = thresholds
         result = check_mean(
             run, aspect, threshold, kind, confidence=confidence, max_unscored=max_unscored
         )

@@ -96,8 +96,8 @@ def origin(url: str) -> str | None:
     default_ports = {"http": 80, "https": 443}
     if parts.scheme not in default_ports or has_more or port == 0 or not is_host:
         return None
-    shown = "" if port in (None, default_ports[parts.scheme]) else f":{port}"
-    return f"{parts.scheme}://{host}{shown}"
+    suffix = "" if port in (None, default_ports[parts.scheme]) else f":{port}"
+    return f"{parts.scheme}://{host}{suffix}"
 
 
 def host_name(header: str) -> str:

@@ -126,7 +126,7 @@ class _Outcomes:
         if excinfo is not None and excinfo.errisinstance(TextassayError) and not full:
             # the line of the test and the error, without textassay's own frames
             report.longrepr = excinfo.getrepr(
-                style="short", chain=False, tbfilter=lambda one: _of_tests(one, item)
+                style="short", chain=False, tbfilter=lambda traceback: _of_tests(traceback, item)
             )
         checks = item.stash.get(_CHECKS, None)
         if call.when == "call" and checks is not None:
@@ -138,7 +138,7 @@ class _Outcomes:
 def _of_tests(excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item) -> Any:
     """Return the part of a traceback from the test down to where it calls textassay."""
     entries, package = excinfo.traceback.cut(path=item.path), Path(__file__).parent
-    called = (at for at, one in enumerate(entries) if Path(one.path).is_relative_to(package))
+    called = (at for at, entry in enumerate(entries) if Path(entry.path).is_relative_to(package))
     return entries[: next(called, len(entries))] or excinfo.traceback
 
 

@@ -121,9 +121,9 @@ class Table:
         """Return the table as all formats but HTML show it."""
         return self._keep([column.kind != "picture" for column in self.columns])
 
-    def _keep(self, kept: Sequence[bool]) -> Table:
-        rows = [list(compress(row, kept)) for row in self.rows]
-        return replace(self, columns=tuple(compress(self.columns, kept)), rows=rows)
+    def _keep(self, selected: Sequence[bool]) -> Table:
+        rows = [list(compress(row, selected)) for row in self.rows]
+        return replace(self, columns=tuple(compress(self.columns, selected)), rows=rows)
 
     @property
     def sentences(self) -> list[str]:
@@ -132,7 +132,7 @@ class Table:
 
     def with_column(self, column: Column, cells: Sequence[Cell], *, after: str) -> Table:
         """Return the table with one more column, a cell for each row."""
-        at = 1 + [one.name for one in self.columns].index(after)
+        at = 1 + [existing.name for existing in self.columns].index(after)
         return replace(
             self,
             columns=(*self.columns[:at], column, *self.columns[at:]),
@@ -159,9 +159,9 @@ class _FieldColumn:
     cell: Callable[[Any], Cell]
     when: Callable[[Sequence[Cell]], object]
 
-    def of_part(self, own: Callable[[Any], Any]) -> _FieldColumn:
-        """Return the column of rows that hold the declaring object, which `own` returns."""
-        return replace(self, cell=lambda row: self.cell(own(row)))
+    def of_part(self, part_of: Callable[[Any], Any]) -> _FieldColumn:
+        """Return the column of rows that hold the declaring object, which `part_of` returns."""
+        return replace(self, cell=lambda row: self.cell(part_of(row)))
 
 
 def any_known(cells: Sequence[Cell]) -> bool:
@@ -203,13 +203,13 @@ _PART = "its fields"
 
 
 def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
-    for one in fields(row_class):
-        if inner := one.metadata.get(_PART):
-            yield from (found.of_part(attrgetter(one.name)) for found in _columns_of(inner))
+    for declared in fields(row_class):
+        if inner := declared.metadata.get(_PART):
+            yield from (column.of_part(attrgetter(declared.name)) for column in _columns_of(inner))
             continue
-        for column, cell, when in one.metadata.values():
-            named = column._replace(name=column.name or one.name)
-            get = attrgetter(cell or one.name) if isinstance(cell, str) else cell
+        for column, cell, when in declared.metadata.values():
+            named = column._replace(name=column.name or declared.name)
+            get = attrgetter(cell or declared.name) if isinstance(cell, str) else cell
             yield _FieldColumn(named, get, when)
 
 
@@ -228,10 +228,10 @@ def table_of(
         title: Title of the table.
     """
     listed, columns, parts = list(rows), list[Column](), list[list[Cell]]()
-    for one in _columns_of(row_class):
-        cells = [one.cell(row) for row in listed]
-        if one.when(cells):
-            columns.append(one.column)
+    for declared in _columns_of(row_class):
+        cells = [declared.cell(row) for row in listed]
+        if declared.when(cells):
+            columns.append(declared.column)
             parts.append(cells)
     lines = list(zip(*parts, strict=True))
     return Table(tuple(columns), lines, tuple(notes), title)
@@ -245,11 +245,11 @@ class ResultRow:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; undefined figures are `None`."""
         row: Any = self  # a dataclass, which its type does not say
-        found = dict[str, Any]()
-        for one in fields(row):
-            value = _json_values(getattr(row, one.name))
-            found |= value if _PART in one.metadata else {one.name.rstrip("_"): value}
-        return found
+        values = dict[str, Any]()
+        for declared in fields(row):
+            value = _json_values(getattr(row, declared.name))
+            values |= value if _PART in declared.metadata else {declared.name.rstrip("_"): value}
+        return values
 
 
 def _json_values(value: Any) -> Any:
@@ -257,24 +257,24 @@ def _json_values(value: Any) -> Any:
     if hasattr(value, "as_dict"):
         return value.as_dict()
     if is_dataclass(value):
-        return {one.name: _json_values(getattr(value, one.name)) for one in fields(value)}
+        return {d.name: _json_values(getattr(value, d.name)) for d in fields(value)}
     if isinstance(value, dict):
-        return {key: _json_values(one) for key, one in value.items()}
+        return {key: _json_values(item) for key, item in value.items()}
     return tuple(map(_json_values, value)) if isinstance(value, tuple) else value
 
 
 def stack_tables(tables: Iterable[Table]) -> list[Table]:
     """Return tables with equal columns as one, such as one table for each aspect."""
-    found: dict[tuple[str, tuple[Column, ...]], Table] = {}
+    stacked: dict[tuple[str, tuple[Column, ...]], Table] = {}
     for table in tables:
         key = (table.title, table.columns)
-        above = found.get(key, replace(table, rows=(), notes=()))
-        found[key] = replace(
+        above = stacked.get(key, replace(table, rows=(), notes=()))
+        stacked[key] = replace(
             above,
             rows=[*above.rows, *table.rows],
             notes=tuple(dict.fromkeys((*above.notes, *table.notes))),
         )
-    return list(found.values())
+    return list(stacked.values())
 
 
 def stack_subsets(
@@ -583,8 +583,8 @@ def to_html(table: Table, *, page: bool = False) -> str:
         tags = [(f"<td{style}>", "</td>") for style in aligned]
         if page:
             tags[0] = ('<th scope="row">', "</th>")
-        drawn = (f"{a}{cell}{z}" for (a, z), cell in zip(tags, cells, strict=True))
-        lines.append(f"<tr>{''.join(drawn)}</tr>")
+        cells_html = (f"{a}{cell}{z}" for (a, z), cell in zip(tags, cells, strict=True))
+        lines.append(f"<tr>{''.join(cells_html)}</tr>")
     inner = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     notes = _html_notes(table.notes, page)
     if not page:

@@ -167,11 +167,11 @@ async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
             assert not able, "capabilities.logprobs is set, but they were refused"
             return
     for sample in response.samples:
-        given = sample.logprobs
+        logprobs = sample.logprobs
         # a silent gap would turn an expected rating into a guess; a model that does not say
         # whether it can may leave them out
-        assert given is not None or able is not True, "log-probabilities were left out silently"
-        _check_log_probabilities(given or ())
+        assert logprobs is not None or able is not True, "log-probabilities were left out silently"
+        _check_log_probabilities(logprobs or ())
 
 
 async def choices_are_probabilities(make: MakeModel) -> None:

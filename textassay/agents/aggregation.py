@@ -56,7 +56,7 @@ def leave_unscored(
         shared: Further fields, as `common_fields` takes them.
     """
     fields = (common_fields(example, aspect, **shared) for aspect in aspects)
-    return [Score.unscored(**problem, **one) for one in fields]
+    return [Score.unscored(**problem, **common) for common in fields]
 
 
 def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
@@ -78,10 +78,10 @@ def score_by_votes(votes: Sequence[float], labels: Sequence[str], /, **fields: A
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
     if winner is None:
-        shown = ", ".join(f"{count} for {name}" for name, count in counts.items()) or "none"
-        return Score.unscored("TiedVote", f"no label has most of the votes: {shown}", **fields)
-    chosen: Json = {"text": labels[int(winner)], "votes": counts}
-    return Score(value=winner, **{**fields, "evidence": (chosen, *fields.get("evidence", ()))})
+        listed = ", ".join(f"{count} for {name}" for name, count in counts.items()) or "none"
+        return Score.unscored("TiedVote", f"no label has most of the votes: {listed}", **fields)
+    winning: Json = {"text": labels[int(winner)], "votes": counts}
+    return Score(value=winner, **{**fields, "evidence": (winning, *fields.get("evidence", ()))})
 
 
 def from_samples(
@@ -140,7 +140,7 @@ def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) ->
         if isinstance(rating, NoRating)
     ]
     if unusable:
-        summary["unusable"] = dict(Counter(one["problem"] for one in unusable))
+        summary["unusable"] = dict(Counter(note["problem"] for note in unusable))
     return (summary, *unusable[:3])  # the rest are counted
 
 
@@ -332,13 +332,13 @@ class RubricTotal:
         if not rubric:
             message = "the rubric of this example is missing"
             return Score.unscored("MissingRubric", message, outcome="abstained", **about)
-        chances = [None if isinstance(one, Failure) else one.value for one in verdicts]
-        own = [None if chance is None else chance > 0.5 for chance in chances]
+        chances = [None if isinstance(verdict, Failure) else verdict.value for verdict in verdicts]
+        verdicts_met = [None if chance is None else chance > 0.5 for chance in chances]
         met = with_prerequisites(rubric, chances)
         about["evidence"] = tuple(
-            _as_evidence(criterion, verdict, known, counts, unmet)
-            for criterion, verdict, known, counts, unmet in zip(
-                rubric, verdicts, own, met, _unmet(rubric, own), strict=True
+            _as_evidence(criterion, verdict, was_met, counts, unmet)
+            for criterion, verdict, was_met, counts, unmet in zip(
+                rubric, verdicts, verdicts_met, met, _unmet(rubric, verdicts_met), strict=True
             )
         )
         if error := broken_part(verdicts):
@@ -358,10 +358,10 @@ class RubricTotal:
     ) -> Score:
         """Return the score if too many verdicts are missing, with the range of possible totals."""
         pairs = list(zip(rubric, met, strict=True))
-        names = [one.id for one, known in pairs if known is None]
+        names = [criterion.id for criterion, share in pairs if share is None]
         ends = []
         for best in (False, True):
-            guessed = [(one.points > 0) == best if known is None else known for one, known in pairs]
+            guessed = [(c.points > 0) == best if share is None else share for c, share in pairs]
             ends.append(share_of_points(rubric, guessed) or 0.0)
         low, high = (max(end, 0.0) if self.total == "clipped" else end for end in ends)
         message = (
@@ -373,17 +373,21 @@ class RubricTotal:
 
 def _unmet(rubric: Sequence[Criterion], verdicts: Sequence[bool | None]) -> list[str]:
     """Return the prerequisites of each criterion that are not met or have no verdict."""
-    verdict = {one.id: known for one, known in zip(rubric, verdicts, strict=True)}
-    return [", ".join(id_ for id_ in one.prerequisites if not verdict[id_]) for one in rubric]
+    verdict = {criterion.id: was_met for criterion, was_met in zip(rubric, verdicts, strict=True)}
+    return [", ".join(id_ for id_ in c.prerequisites if not verdict[id_]) for c in rubric]
 
 
 def _as_evidence(
-    criterion: Criterion, verdict: Score | Failure, own: bool | None, met: float | None, unmet: str
+    criterion: Criterion,
+    verdict: Score | Failure,
+    was_met: bool | None,
+    met: float | None,
+    unmet: str,
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
     keys = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
     evidence = answer_evidence(verdict, criterion.criterion, keys)
-    evidence |= {"criterion": criterion.id, "met": own, "points": criterion.points}
+    evidence |= {"criterion": criterion.id, "met": was_met, "points": criterion.points}
     evidence |= {"value": None if met is None else float(met)}
     evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}
     return evidence | ({"prerequisites not met": unmet} if unmet else {})
@@ -391,16 +395,14 @@ def _as_evidence(
 
 def _sum(rubric: Sequence[Criterion], met: Sequence[float | None]) -> Json:
     """Return the note on the sum of the points."""
-    points = [one.points for one in rubric]
-    counted = [
-        (number, known) for number, known in zip(points, met, strict=True) if known is not None
-    ]
-    earned = sum(number * known for number, known in counted)
+    points = [criterion.points for criterion in rubric]
+    counted = [(number, s) for number, s in zip(points, met, strict=True) if s is not None]
+    earned = sum(number * share for number, share in counted)
     possible = sum(number for number, _ in counted if number > 0)
     text = f"{round(earned, 2):g} of {possible:g} points"
-    if any(known not in (0, 1) for _, known in counted):
-        likely = sum(number for number, known in counted if known > 0.5)
+    if any(share not in (0, 1) for _, share in counted):
+        likely = sum(number for number, share in counted if share > 0.5)
         text += f" expected; {likely:g} with those that are likely met"
-    if left := len(rubric) - len(counted):
-        text += f"; {left} of {len(rubric)} criteria have no verdict and are left out"
+    if missing := len(rubric) - len(counted):
+        text += f"; {missing} of {len(rubric)} criteria have no verdict and are left out"
     return {"text": text}

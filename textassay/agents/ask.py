@@ -320,11 +320,11 @@ class Ask:
 
 def _server_limit(response: Response, limit: int) -> int:
     """Return the tokens, without thoughts, of answers that were cut before `limit`; else 0."""
-    written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
+    answer_tokens = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
     # cached answers do not record where they were cut
     is_asked = response.usage.calls > 0 and response.usage.cached_calls == 0
-    is_clipped = is_asked and 0 < written < limit * len(response.samples)
-    return written // len(response.samples) if is_clipped else 0
+    is_clipped = is_asked and 0 < answer_tokens < limit * len(response.samples)
+    return answer_tokens // len(response.samples) if is_clipped else 0
 
 
 def remind_of(form: str, labels: tuple[str, ...] = ()) -> Callable[[Prompt, Parsed[Any]], Prompt]:
@@ -344,10 +344,10 @@ def never_cut(sample: Sample, read: object = None) -> bool:
     return False
 
 
-def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
+def refuse_filtered(sample: Sample, part: str = "the answer") -> None:
     """Raise if the provider's content filter cut an answer off."""
     if sample.finish_reason == "filtered":
-        raise ContentRefused(f"the provider's content filter cut off {what}")
+        raise ContentRefused(f"the provider's content filter cut off {part}")
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:
@@ -376,7 +376,7 @@ def score_answer(answer: Parsed[Any], **about: Any) -> Score:
     about |= {"usage": answer.usage, "explanation": answer.text or None}
     if not isinstance(value, NoRating):
         return Score(value=value, evidence=notes_on(answer), **about)
-    unusable = (one.note for one in (*answer.earlier, answer))
+    unusable = (attempt.note for attempt in (*answer.earlier, answer))
     about["evidence"] = (*unusable, *thought_note(answer.samples))
     message = f"{value.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
     return Score.unscored(value.reason, message, **about)

@@ -98,7 +98,7 @@ def on_unit_scale(
 def as_assistance(score: Score, selected: bool | None) -> Json:
     """Return a tool's score as evidence of a judgment."""
     without = ("explanation", "thought")
-    assistance = {key: held for key, held in as_evidence(score).items() if key not in without}
+    assistance = {key: value for key, value in as_evidence(score).items() if key not in without}
     return assistance if selected is None else assistance | {"selected": selected}
 
 
@@ -165,7 +165,7 @@ class Planner:
         criteria = criteria_of(aspects)
         names = tuple(aspect.name for aspect in criteria)
         tools = tuple(tool.name for tool in self.tools)
-        read = partial(refuse_filtered, what="the plan")
+        read = partial(refuse_filtered, part="the plan")
         dry_run_answer = self._dry_run_answer(criteria)
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
@@ -269,29 +269,29 @@ class ToolAverage:
         about = common_fields(example, aspect, how="fused", signature=self.signature, scale=UNIT)
         if problem := problem_before(example, [], plan):
             return Score.unscored(**problem, **about)
-        chosen = plan.assistants.get(aspect.name, ()) if isinstance(plan, Plan) else None
-        if chosen == ():
+        tools = plan.assistants.get(aspect.name, ()) if isinstance(plan, Plan) else None
+        if tools == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
-        entries, parts = self._map_tools(aspect, assistance, chosen)
+        entries, parts = self._map_tools(aspect, assistance, tools)
         if direct:
             entries.append(as_evidence(direct, text=DIRECT))
             if isinstance(direct, Score):
                 entries[-1]["mapped"] = direct.unit_value
             parts.append(direct)
-        own = [1.0] * len(parts)
+        part_weights = [1.0] * len(parts)
         if weights:
             for entry in entries:
                 entry["correlation"] = weights[entry["text"]]
             # scorers without a correlation are not needed
             used = [
-                (part, r) for one, part in zip(entries, parts, strict=True)
-                if (r := weights[one["text"]])
+                (part, r) for entry, part in zip(entries, parts, strict=True)
+                if (r := weights[entry["text"]])
             ]  # fmt: skip
             parts = [reverse(part) if r < 0 else part for part, r in used]
-            own = [abs(r) for _, r in used]
+            part_weights = [abs(r) for _, r in used]
         on_unit = aspect.model_copy(update={"scale": UNIT})
-        return await Average(self.signature)(example, on_unit, parts, own, entries)
+        return await Average(self.signature)(example, on_unit, parts, part_weights, entries)
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], selection: Sequence[str] | None
@@ -398,13 +398,13 @@ class LLMFuser:
         answer = await self._ask(self._prompt(example, assistance, plan))
         answers = (*answer.earlier, answer)
         samples = [sample for answer in answers for sample in answer.samples]
-        read = [joint for answer in answers for joint in answer.read]
+        joint_answers = [joint for answer in answers for joint in answer.read]
         scores = []
         for aspect in aspects:
             about = common_fields(example, aspect, **shared)
             about["evidence"] = assistance_on(aspect, assistance, plan)
-            scores.append(self._score(self._place(aspect), samples, read, about))
-        invented = _count_notes([note for joint in read for note in joint.invented])
+            scores.append(self._score(self._place(aspect), samples, joint_answers, about))
+        invented = _count_notes([note for joint in joint_answers for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         # notes on the whole answer are attached to the first score
         extra = [[*invented, *notes, *thought_note(samples)], *[notes] * (len(scores) - 1)]
@@ -467,20 +467,20 @@ class LLMFuser:
         ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
         problems = [rating.reason for rating in ratings if isinstance(rating, NoRating)]
         # only for omissions another call may help
-        return next((one for one in problems if one != DECLINED), DECLINED if problems else None)
+        return next((r for r in problems if r != DECLINED), DECLINED if problems else None)
 
     def _read(self, sample: Sample) -> JointAnswer:
-        read = parse_joint(whole_lines(sample), self._rated)
-        if any(isinstance(rating, NoRating) for rating in read.ratings):
+        joint = parse_joint(whole_lines(sample), self._rated)
+        if any(isinstance(rating, NoRating) for rating in joint.ratings):
             refuse_filtered(sample, "the answer before its last rating")
-        return read
+        return joint
 
     def _score(
         self, place: int, samples: list[Sample], answers: list[JointAnswer], about: dict[str, Any]
     ) -> Score:
         """Return the score for the aspect at a position in the task."""
-        found = (joint.ratings[place] for joint in answers)
-        ratings = [one if isinstance(one, NoRating) else Rating(one, (0, 0)) for one in found]
+        values = (joint.ratings[place] for joint in answers)
+        ratings = [item if isinstance(item, NoRating) else Rating(item, (0, 0)) for item in values]
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
         single: dict[str, Any] = {}
         if self.ask.n == 1:
@@ -500,7 +500,7 @@ class LLMFuser:
 
     def _place(self, aspect: Aspect) -> int:
         task = self.ask.task
-        names = [known.label for known in task.aspects]
+        names = [other.label for other in task.aspects]
         if aspect.label not in names:
             raise UnknownName(f"aspect of task {task.name!r}", aspect.label, names)
         return names.index(aspect.label)
@@ -547,8 +547,8 @@ class TypedFuser:
             return leave_unscored(example, aspects, problem, how=how, signature=signature)
         assert not isinstance(plan, RefusedPlan)
         measured = {
-            f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"
-            for one, score in zip(self.assistants, assistance, strict=True)
+            f"{tool.name} score": f"{reading_of(score)} ({tool.description}; {tool.range})"
+            for tool, score in zip(self.assistants, assistance, strict=True)
         }
         beside = tuple(NamedText(name=name, text=text) for name, text in measured.items())
         steps = tuple(_steps_of(aspect, plan) for aspect in aspects)

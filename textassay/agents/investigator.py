@@ -113,7 +113,7 @@ def verify(
 ) -> Checked:
     """Return the score of a verdict and the places of its citations, or why it does not count."""
     spans, missing = _merge(excerpts), {plain(text) for text in absent}
-    cited = tuple(_locate(one, material, spans, missing) for one in verdict.findings)
+    cited = tuple(_locate(finding, material, spans, missing) for finding in verdict.findings)
     value = _value(verdict.score, aspect)
     if isinstance(value, ScoreError):
         return Checked(None, cited, value)
@@ -188,12 +188,12 @@ def _not_read(finding: Finding, material: SectionIndex) -> ScoreError:
     """Return the error of a finding whose evidence was not read."""
     quote, where = finding.quote.strip(), finding.where.strip()
     if quote:
-        what = f"the quoted words are not in what was read: {quote[:MAX_QUOTED]!r}"
+        message = f"the quoted words are not in what was read: {quote[:MAX_QUOTED]!r}"
     elif material.within(where) and where:
-        what = f"{where} was not read whole, so nothing can be said to be missing in it"
+        message = f"{where} was not read whole, so nothing can be said to be missing in it"
     else:
-        what = f"the finding {finding.finding[:MAX_QUOTED]!r} cites nothing"
-    return ScoreError(type="QuoteNotFound", message=what)
+        message = f"the finding {finding.finding[:MAX_QUOTED]!r} cites nothing"
+    return ScoreError(type="QuoteNotFound", message=message)
 
 
 def _locate(
@@ -223,7 +223,7 @@ def _locate(
 def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
     """Return the excerpts; those that overlap or follow each other are joined."""
     merged = list[Excerpt]()
-    for one in sorted(excerpts, key=lambda one: (one.section, one.start)):
+    for one in sorted(excerpts, key=lambda excerpt: (excerpt.section, excerpt.start)):
         last = merged[-1] if merged else None
         if not last or last.section != one.section or one.start > last.end:
             merged.append(one)
@@ -340,25 +340,25 @@ class Investigator:
         if not material.sections or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect)
         loop = _Loop(self, material, aspect)
-        prompt, left = loop.opening(), self.max_steps
+        prompt, steps_left = loop.opening(), self.max_steps
         with chain_requests() as talk:
             while True:
-                left -= 1
-                talk.has_next = left > 0
+                steps_left -= 1
+                talk.has_next = steps_left > 0
                 answer = await self.ask.answer(
                     prompt,
                     read_action,
                     functions=functions_for(aspect) if self.functions else (),
-                    dry_run_answer=loop.dry_run_answer(left),
+                    dry_run_answer=loop.dry_run_answer(steps_left),
                 )
-                shown = loop.take(answer, left)
-                if isinstance(shown, Inquiry):
-                    return shown
+                result = loop.take(answer, steps_left)
+                if isinstance(result, Inquiry):
+                    return result
                 # the chat continues with the answer and its result
-                texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
-                if shown.listing:
-                    texts.append(("contents", CONTENTS, shown.listing))
-                values = {"note": shown.note, "material": fence_texts(texts), "left": left}
+                texts = [("reading", excerpt.place, excerpt.text) for excerpt in result.excerpts]
+                if result.listing:
+                    texts.append(("contents", CONTENTS, result.listing))
+                values = {"note": result.note, "material": fence_texts(texts), "left": steps_left}
                 prompt = prompt.after_call(answer.samples[0], STEP, **values)
 
 
@@ -381,10 +381,10 @@ class _Loop:
             if self._material.within(name):
                 self._excerpts += self._material.read(name, chars=CHARS).excerpts
         labels = {"source": ask.task.source_name, OUTPUT: ask.task.output_name}
-        texts = [(one.section, labels[one.section], one.text) for one in self._excerpts]
+        texts = [(e.section, labels[e.section], e.text) for e in self._excerpts]
         contents = self._material.list(chars=CHARS)
         listing = f"{contents.listing}\n{contents.note}"
-        cut = [one.place for one in self._excerpts if len(one.text) < one.length]
+        cut = [excerpt.place for excerpt in self._excerpts if len(excerpt.text) < excerpt.length]
         listing += f"\nShown above: {'; '.join(cut)}." if cut else ""
         texts.append(("contents", CONTENTS, listing))
         aspect = self._aspect
@@ -414,14 +414,14 @@ class _Loop:
             problem = checked.problem.message
             self._steps.append({"text": "verdict", "problem": problem})
             return Found(f"The verdict does not count yet: {problem}. Mend it.")
-        found = action.look(self._material)
-        if found.is_absent and isinstance(action, FindAction) and not action.within:
+        result = action.look(self._material)
+        if result.is_absent and isinstance(action, FindAction) and not action.within:
             self._absent.append(action.text)
-        self._excerpts += found.excerpts
-        places = [excerpt.place for excerpt in found.excerpts]
+        self._excerpts += result.excerpts
+        places = [excerpt.place for excerpt in result.excerpts]
         self._steps.append({"text": action.in_words} | ({"shown": places} if places else {}))
         if steps_left:
-            return found
+            return result
         steps = self._judge.max_steps
         message = (
             f"the judge gave no verdict in {steps} step{'' if steps == 1 else 's'}"
@@ -475,7 +475,7 @@ _REASONS = {
 
 def read_action(sample: Sample) -> Look | FinalVerdict | NoAction:
     """Return the action of the first JSON object in an answer that names one."""
-    objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
+    objects = [part.value for part in find_json(sample.text) if isinstance(part.value, JsonObject)]
     for fields in map(_fields_of, objects):
         if fields:
             return _parse_action(fields)
@@ -496,22 +496,22 @@ def _parse_action(fields: Json) -> Look | FinalVerdict | NoAction:
 def _fields_of(value: JsonObject) -> Json:
     """Return the fields of an action, nested or not; empty without an action."""
     parts = [value]
-    given = {normalize_key(key): held for key, held in value.items()}
-    if isinstance(inner := given.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
+    fields = {normalize_key(key): item for key, item in value.items()}
+    if isinstance(inner := fields.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
         parts.append(inner)
-        given = {normalize_key(key): held for key, held in inner.items()}
-    names = [given.get(key) for key in ("action", "tool", "function", "name")]
+        fields = {normalize_key(key): item for key, item in inner.items()}
+    names = [fields.get(key) for key in ("action", "tool", "function", "name")]
     name = next((name for name in names if isinstance(name, str)), "")
-    arguments = [given.get(key) for key in ("arguments", "args", "parameters", "input")]
-    if objects := [one for one in arguments if isinstance(one, JsonObject)]:
+    arguments = [fields.get(key) for key in ("arguments", "args", "parameters", "input")]
+    if objects := [item for item in arguments if isinstance(item, JsonObject)]:
         parts.append(objects[0])
-        given |= objects[0]
-    name = normalize_key(name or ("verdict" if "score" in given else ""))
+        fields |= objects[0]
+    name = normalize_key(name or ("verdict" if "score" in fields else ""))
     if name not in ACTIONS:
         return {}
     if any("score" in part.contradicted for part in parts):
-        given["score"] = None  # a verdict with two different values is unusable
-    return {key: held for key, held in given.items() if held is not None} | {"action": name}
+        fields["score"] = None  # a verdict with two different values is unusable
+    return {key: item for key, item in fields.items() if item is not None} | {"action": name}
 
 
 @lru_cache(maxsize=256)
@@ -550,6 +550,6 @@ def _drop_titles(schema: Any) -> Any:
             return value
         if "$ref" in value:
             return plain(definitions[value["$ref"].rpartition("/")[2]])
-        return {name: plain(held) for name, held in value.items() if name != "title"}
+        return {name: plain(item) for name, item in value.items() if name != "title"}
 
     return plain(schema)

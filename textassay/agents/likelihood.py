@@ -75,22 +75,22 @@ class Qualities(Message):
 
     def of(self, aspect: Aspect) -> Quality:
         """Return the quality for an aspect; an unknown definition becomes its description."""
-        known = self.find(aspect.name)
+        quality = self.find(aspect.name)
         # an aspect of a known name with a definition of its own means something else: published
         # words about that name would not ask for it
-        if known and aspect.definition in {known.definition, *self.definitions}:
-            return known
+        if quality and aspect.definition in {quality.definition, *self.definitions}:
+            return quality
         return describe(aspect)
 
     def select(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
         """Return the qualities with these names, or of the given aspects with these names."""
-        own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
+        by_name = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         qualities = []
         for name in names:
-            quality = own.get(name.casefold()) or self.find(name)
+            quality = by_name.get(name.casefold()) or self.find(name)
             if not quality:
-                known = [*own, *(quality.name for quality in self.aspects)]
-                raise UnknownName("aspect to combine", name, known)
+                names_known = [*by_name, *(quality.name for quality in self.aspects)]
+                raise UnknownName("aspect to combine", name, names_known)
             qualities.append(quality)
         return tuple(qualities)
 
@@ -205,16 +205,16 @@ class Protocols(Message):
 
     def of(self, task: Task) -> TaskWords:
         """Return the words for a task."""
-        own = self.tasks.get(task.name)
-        if own and own.like:
-            own = self.tasks.get(own.like)
+        words = self.tasks.get(task.name)
+        if words and words.like:
+            words = self.tasks.get(words.like)
         question = self.conversation if task.asks else self.default.question
-        if not own:
+        if not words:
             noun = task.output_name.lower()
             return self.default.model_copy(update={"noun": noun, "question": question})
-        templates = self.default.templates | own.templates
-        update = {"templates": templates, "question": own.question or question}
-        return own.model_copy(update=update)
+        templates = self.default.templates | words.templates
+        update = {"templates": templates, "question": words.question or question}
+        return words.model_copy(update=update)
 
 
 Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both", "harmonic"]
@@ -286,7 +286,7 @@ class PassageWriter:
             ConfigurationError: A demonstration lacks a text that this aspect needs.
         """
         # the prompt contains its answer, so its likelihood would be meaningless
-        if any(_same(example, shown) for shown in self._demonstrations(aspect)):
+        if any(_same(example, demonstration) for demonstration in self._demonstrations(aspect)):
             message = "this example is shown as a demonstration, so it is not judged"
             return Passages(missing=ScoreError(type="Demonstration", message=message))
         example = self.template.prepare(example)
@@ -309,20 +309,20 @@ class PassageWriter:
         if self.template.takes_plain_texts and not self.printed:
             # the table's directions belong to the paper's words, not to a profile's
             return ("src-hypo",)
-        known = self.words.directions.get(self.qualities.of(aspect).name)
-        return (known.direction if known else "src-hypo",)
+        published = self.words.directions.get(self.qualities.of(aspect).name)
+        return (published.direction if published else "src-hypo",)
 
     def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
         output = example.output.strip()
         if direction == "src-hypo":
-            if not (given := premise(example)):
+            if not (condition := premise(example)):
                 return []
             texts = plain_texts(example, ("source", "context"))
-            return [_Pair(direction, given, output, texts=texts)]
-        known = enumerate(text.strip() for text in references(example))
+            return [_Pair(direction, condition, output, texts=texts)]
+        numbered = enumerate(text.strip() for text in references(example))
         if direction == "ref-hypo":
-            return [_Pair(direction, text, output, n, {"source": text}) for n, text in known]
-        return [_Pair(direction, output, text, n, {"source": output}) for n, text in known]
+            return [_Pair(direction, text, output, n, {"source": text}) for n, text in numbered]
+        return [_Pair(direction, output, text, n, {"source": output}) for n, text in numbered]
 
     def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> ScoredText:
         wording = self.words.templates[pair.direction]
@@ -337,7 +337,7 @@ class PassageWriter:
         }
         render = self.template.render_text
         bare = self.template.takes_plain_texts and "source" in pair.texts
-        given = pair.texts["source"] if bare else pair.condition
+        source = pair.texts["source"] if bare else pair.condition
         return ScoredText(
             direction=pair.direction,
             question=instruction,
@@ -346,15 +346,16 @@ class PassageWriter:
             # the same words around an empty text, for the likelihood of the scored text itself
             alone=render({}, given="", **values) if self.alone else None,
             reference=pair.reference,
-            source=given if pair.direction == "src-hypo" else None,
+            source=source if pair.direction == "src-hypo" else None,
         )
 
     def _wording(self, wording: Wording, quality: Quality) -> tuple[str, str, str]:
         """Return the instruction, the instruction up to the given text, and the cue."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         object_ = object_of(self.words.noun, quality, others)
-        known = quality in self.qualities.aspects  # a user's own definition has no published words
-        published = wording.split_published(quality.name, self.printed) if known else None
+        # a user's own definition has no published words
+        has_words = quality in self.qualities.aspects
+        published = wording.split_published(quality.name, self.printed) if has_words else None
         cue = published[1] if published else wording.cue
         if not self.instruct:
             return "", "", cue
@@ -367,17 +368,17 @@ class PassageWriter:
         return published[0].strip(), published[0], cue
 
     def _demonstration_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
-        shown: list[dict[str, Any]] = []
+        pairs_shown: list[dict[str, Any]] = []
         for demonstration in self._demonstrations(aspect):
             pairs = self._pairs(self.template.prepare(demonstration), direction)
             if not pairs:
-                what = "source" if direction == "src-hypo" else "reference"
+                need = "source" if direction == "src-hypo" else "reference"
                 raise ConfigurationError(
-                    f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
+                    f"demonstration {demonstration.id!r} has no {need}, which {direction} needs"
                 )
             pair = pairs[0]
-            shown.append({"given": pair.condition, "scored": pair.scored, "bare": pair.texts})
-        return shown
+            pairs_shown.append({"given": pair.condition, "scored": pair.scored, "bare": pair.texts})
+        return pairs_shown
 
     def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
         return self.demonstrations.get(aspect.id, ())
@@ -391,18 +392,18 @@ class PassageWriter:
             return _missing("context")
         own_words = self.template.takes_plain_texts and not self.printed
         question = self._question_text(aspect, quality) if self.instruct or own_words else ""
-        shown = []
+        demonstrations = []
         for demonstration in self._demonstrations(aspect):
             prepared = self.template.prepare(demonstration)
             text = self._question_prompt(prepared, quality, question, [])
             answer = self.template.profile.prepare_text(
                 _demonstration_answer(demonstration, aspect)
             )
-            shown.append({"text": text, "scored": f"{answer}."})
+            demonstrations.append({"text": text, "scored": f"{answer}."})
         passage = ScoredText(
             direction="question",
             question=question,
-            prompt=self._question_prompt(example, quality, question, shown),
+            prompt=self._question_prompt(example, quality, question, demonstrations),
             scored=f" {self.template.profile.prepare_text('Yes')}",
             source=(example.source or "").strip() or None,
         )
@@ -424,16 +425,20 @@ class PassageWriter:
         return f"Is this {object_of(self.words.noun, quality, others)}?"
 
     def _question_prompt(
-        self, example: Example, quality: Quality, question: str, shown: list[dict[str, str]]
+        self,
+        example: Example,
+        quality: Quality,
+        question: str,
+        demonstrations: list[dict[str, str]],
     ) -> str:
         if self.template.task.asks:
             parts = [("conversation", "Conversation", self._conversation(example))]
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
             task = self.template.task
-            given = {"source": example.source or "", "context": example.context or ""}
+            by_part = {"source": example.source or "", "context": example.context or ""}
             labels = {"source": task.source_name, "context": task.context_name}
-            parts = [(part, labels[part], text) for part, text in given.items() if text.strip()]
+            parts = [(part, labels[part], text) for part, text in by_part.items() if text.strip()]
             parts.append(("output", task.output_name, example.output))
         bare = [{"label": label, "text": text.strip()} for _, label, text in parts]
         return self.template.render_text(
@@ -441,7 +446,7 @@ class PassageWriter:
             instruction=self.words.question if self.instruct else "",
             question=question,
             texts=bare if self.printed else fence_texts(parts),
-            demonstrations=shown,
+            demonstrations=demonstrations,
         )
 
     def _conversation(self, example: Example) -> str:
@@ -471,8 +476,10 @@ class _Pair:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-def _same(one: Example, other: Example) -> bool:
-    return one.output == other.output and (one.source == other.source or one.id == other.id)
+def _same(example: Example, other: Example) -> bool:
+    return example.output == other.output and (
+        example.source == other.source or example.id == other.id
+    )
 
 
 def _demonstration_answer(demonstration: Example, aspect: Aspect) -> str:
@@ -487,11 +494,11 @@ def _demonstration_answer(demonstration: Example, aspect: Aspect) -> str:
     return answer.capitalize()
 
 
-def _missing(what: str) -> Passages:
-    article = "" if what == "references" else "a "
-    hint = "; direction=src-hypo scores it given its source" if what == "references" else ""
-    message = f"the text is scored given {article}{what}, which this example does not have{hint}"
-    return Passages(missing=ScoreError(type=f"Missing{what.capitalize()}", message=message))
+def _missing(part: str) -> Passages:
+    article = "" if part == "references" else "a "
+    hint = "; direction=src-hypo scores it given its source" if part == "references" else ""
+    message = f"the text is scored given {article}{part}, which this example does not have{hint}"
+    return Passages(missing=ScoreError(type=f"Missing{part.capitalize()}", message=message))
 
 
 TokenWeights = Literal["mean", "sum"]
@@ -548,10 +555,10 @@ class LikelihoodReader:
         prompts: list[Json] = [{"prompt": passage.prompt, "truncatable": passage.source}]
         if passage.alone is not None:
             prompts.append({"prompt": passage.alone})
-        requests = [ContinuationRequest(continuation=passage.scored, **one) for one in prompts]
+        requests = [ContinuationRequest(continuation=passage.scored, **p) for p in prompts]
         model = scoring(self.model, "continuation")
-        given, *others = await gather(map(model.continuation, requests))
-        return Likelihood(passage=passage, given=given, alone=others[0] if others else None)
+        scored, *others = await gather(map(model.continuation, requests))
+        return Likelihood(passage=passage, given=scored, alone=others[0] if others else None)
 
 
 @dataclass(frozen=True)
@@ -603,22 +610,22 @@ class LikelihoodScorer:
         return (_harmonic if self.over_references == "harmonic" else fmean)(values)
 
     def _as_evidence(self, item: Likelihood) -> Json:
-        passage, given = item.passage, item.given
-        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
+        passage, scored = item.passage, item.given
+        rarest = sorted(scored.tokens, key=lambda token: token.logprob)[:3]
         piece: Json = {
             "text": passage.question or "(no instruction)",
             "direction": passage.direction,
             "value": item.value(self.weights, self.normalized),
-            "logprob": given.logprob,
-            "tokens": len(given.tokens),
-            "unlikeliest": [{"token": one.token, "logprob": one.logprob} for one in rarest],
+            "logprob": scored.logprob,
+            "tokens": len(scored.tokens),
+            "unlikeliest": [{"token": token.token, "logprob": token.logprob} for token in rarest],
         }
         if passage.reference is not None:
             piece["reference"] = passage.reference
         if item.alone:
             piece["logprob_alone"] = item.alone.logprob
-        if given.truncated_tokens:
-            piece["truncated_tokens"] = given.truncated_tokens
+        if scored.truncated_tokens:
+            piece["truncated_tokens"] = scored.truncated_tokens
         return piece
 
 
@@ -633,10 +640,10 @@ def surprise_reduction(given: float, alone: float) -> float:
     return max(-1.0, (given - alone) / max(-alone, 1.0))
 
 
-def _sum_reduction(given: ContinuationResponse, alone: ContinuationResponse) -> float:
+def _sum_reduction(scored: ContinuationResponse, alone: ContinuationResponse) -> float:
     """Return the sum over tokens; matched from the end, since a prompt may join the first one."""
-    pairs = zip(reversed(given.tokens), reversed(alone.tokens), strict=False)
-    return math.fsum(surprise_reduction(one.logprob, other.logprob) for one, other in pairs)
+    pairs = zip(reversed(scored.tokens), reversed(alone.tokens), strict=False)
+    return math.fsum(surprise_reduction(token.logprob, other.logprob) for token, other in pairs)
 
 
 def _harmonic(values: Sequence[float]) -> float:

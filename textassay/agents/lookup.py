@@ -44,8 +44,8 @@ def narrow(
         if len(source.split()) <= window * most:
             return example
         windows = _windows(source, window)
-        chosen = sorted(closest(claim, windows, most))
-        shown = f"\n{GAP}\n".join(windows[at] for at in chosen)
+        places = sorted(closest(claim, windows, most))
+        shown = f"\n{GAP}\n".join(windows[at] for at in places)
         return example.model_copy(update={"source": shown})
     parts: list[tuple[str, str]] = []
     for piece in evidence_pieces(example, question_counts=question_counts):
@@ -170,17 +170,15 @@ class SectionIndex(Message):
             return list(self.sections)
         begins = (f"{plain},", f"{plain} ") if plain in ("turn", "passage") else (f"{plain},",)
         return [
-            section
-            for section in self.sections
-            if _plain(section.name) == plain or _plain(section.name).startswith(begins)
+            s for s in self.sections if _plain(s.name) == plain or _plain(s.name).startswith(begins)
         ]
 
     def unknown_name(self, name: str) -> Found:
         """Return the message about an unknown name."""
         turns = max((section.turn for section in self.sections), default=0)
-        known = [section.name for section in self.sections if not section.turn]
-        known += [f"turn 1 to turn {turns} and what list shows of each"] if turns else []
-        return Found(f"There is no section {name!r}; there are: {'; '.join(known)}.")
+        names = [section.name for section in self.sections if not section.turn]
+        names += [f"turn 1 to turn {turns} and what list shows of each"] if turns else []
+        return Found(f"There is no section {name!r}; there are: {'; '.join(names)}.")
 
     def list(self, within: str = "", start: str = "", *, chars: int) -> Found:
         """Return the names of sections with their sizes and beginnings.
@@ -202,15 +200,15 @@ class SectionIndex(Message):
         if start and _plain(start) not in names:
             return self.unknown_name(start)
         first = names.index(_plain(start)) if start else 0
-        shown, left = list[str](), chars
+        listing, room = list[str](), chars
         for name, line in lines[first:]:
-            left -= len(line) + 1
-            if left < 0 and shown:
-                left = len(lines) - first - len(shown)
-                note = f'{left:,} more lines: list with "start": "{name}".'
-                return Found(note, listing="\n".join(shown))
-            shown.append(line)
-        return Found("That is all.", listing="\n".join(shown))
+            room -= len(line) + 1
+            if room < 0 and listing:
+                room = len(lines) - first - len(listing)
+                note = f'{room:,} more lines: list with "start": "{name}".'
+                return Found(note, listing="\n".join(listing))
+            listing.append(line)
+        return Found("That is all.", listing="\n".join(listing))
 
     def read(self, where: str, start: int = 0, *, chars: int) -> Found:
         """Return a section with its subsections, up to the limit.
@@ -253,21 +251,21 @@ class SectionIndex(Message):
         if not words:
             return Found('Give the words to look for as "text".')
         pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
-        found = [
+        matches = [
             (section, match.span()) for section in sections
             for match in pattern.finditer(section.text)
         ]  # fmt: skip
-        if found:
+        if matches:
             around = min(150, max(0, chars // (2 * MAX_PLACES)))  # characters on both sides
             places = list[Excerpt]()
-            for one, (first, last) in found:
-                known = places[-1] if places else None
-                if not known or known.section != one.name or last > known.end:
+            for one, (first, last) in matches:
+                last_place = places[-1] if places else None
+                if not last_place or last_place.section != one.name or last > last_place.end:
                     places.append(_excerpt(one, first - around, last + around))
-            shown = _within_room(places[:MAX_PLACES], chars)
-            note = f"It stands in {len(found):,} place{'' if len(found) == 1 else 's'}"
-            rest = "" if len(shown) == len(places) else ", the first of which are shown"
-            return Found(f"{note}{rest}.", shown)
+            excerpts = _within_room(places[:MAX_PLACES], chars)
+            note = f"It stands in {len(matches):,} place{'' if len(matches) == 1 else 's'}"
+            rest = "" if len(excerpts) == len(places) else ", the first of which are shown"
+            return Found(f"{note}{rest}.", excerpts)
         note = "It stands nowhere word for word."
         if near := _closest(text, sections, chars):
             return Found(f"{note} These have most words in common with it:", near, is_absent=True)
@@ -283,22 +281,22 @@ def lay_out(example: Example, task: Task | None = None) -> SectionIndex:
     place = f"the text to judge, which stands in {answer.name}" if answer else "the text to judge"
     sections = {OUTPUT: Section(name=OUTPUT, text=example.output, about=place)}
     for piece in evidence_pieces(example):
-        known = sections.get(piece.name)
-        text = f"{known.text}\n{piece.text}" if known else piece.text
+        earlier = sections.get(piece.name)
+        text = f"{earlier.text}\n{piece.text}" if earlier else piece.text
         about = piece.speaker or (piece.kind if piece.turn else "")
         sections[piece.name] = Section(name=piece.name, text=text, about=about, turn=piece.turn)
     references = references_shown(task, example) if task else ()
     for number, (kind, label, text) in enumerate(references, start=1):
         name = kind if len(references) == 1 else f"{kind} {number}"
         sections[name] = Section(name=name, text=text, about=label)
-    return SectionIndex(sections=tuple(one for one in sections.values() if one.text.strip()))
+    return SectionIndex(sections=tuple(part for part in sections.values() if part.text.strip()))
 
 
 def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:
     """Return whether excerpts cover every character of a section."""
     reached = 0
-    own = (one for one in excerpts if one.section == section.name)
-    for one in sorted(own, key=lambda one: one.start):
+    of_section = (excerpt for excerpt in excerpts if excerpt.section == section.name)
+    for one in sorted(of_section, key=lambda excerpt: excerpt.start):
         if one.start > reached:
             return False
         reached = max(reached, one.end)
@@ -329,25 +327,25 @@ def _begins(text: str) -> str:
 def _by_turn(sections: Sequence[Section]) -> Iterable[tuple[str, str]]:
     """Yield name and line of each turn, and of each section outside of turns."""
     for turn, group in groupby(sections, lambda section: section.turn):
-        own = list(group)
+        of_turn = list(group)
         if not turn:
-            yield from ((section.name, _line(section)) for section in own)
+            yield from ((section.name, _line(section)) for section in of_turn)
             continue
-        size = sum(len(section.text) for section in own)
-        spoken = next((one for one in own if one.name == f"turn {turn}"), own[0])
-        parts = f", {len(own)} sections" if len(own) > 1 else ""
+        size = sum(len(section.text) for section in of_turn)
+        spoken = next((part for part in of_turn if part.name == f"turn {turn}"), of_turn[0])
+        parts = f", {len(of_turn)} sections" if len(of_turn) > 1 else ""
         about = f"{spoken.about}{parts}, {size:,} characters"
         yield f"turn {turn}", f"turn {turn} ({about}): {_begins(spoken.text)}"
 
 
 def _within_room(places: Sequence[Excerpt], chars: int) -> tuple[Excerpt, ...]:
-    shown = list[Excerpt]()
+    excerpts = list[Excerpt]()
     for place in places:
         chars -= len(place.text)
-        if chars < 0 and shown:
+        if chars < 0 and excerpts:
             break
-        shown.append(place)
-    return tuple(shown)
+        excerpts.append(place)
+    return tuple(excerpts)
 
 
 def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerpt, ...]:
@@ -358,7 +356,7 @@ def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerp
         for section in sections
         for start in range(0, len(section.text), window)
     ]
-    best = closest(text, [one.text for one in windows], MAX_PLACES // 2)
+    best = closest(text, [excerpt.text for excerpt in windows], MAX_PLACES // 2)
     words = set(_words(text))
     sharing = [windows[at] for at in best if not words.isdisjoint(_words(windows[at].text))]
     return _within_room(sharing, chars)

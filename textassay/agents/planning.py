@@ -60,9 +60,10 @@ class StepsWriter:
         )
         text = answer.read[0]
         if answer.cut:
-            what = "did not come to an end" if text else "wrote nothing"
+            problem = "did not come to an end" if text else "wrote nothing"
             raise MalformedResponse(
-                f"{self.ask.model.name!r} was asked for steps to judge {aspect.name!r} and {what}"
+                f"{self.ask.model.name!r} was asked for steps to judge {aspect.name!r} and"
+                f" {problem}"
             )
         return text
 
@@ -139,8 +140,8 @@ def related_aspects(
     chain = tuple(aspects)
     values = [score.value for score in scores] or [None] * len(chain)
     return tuple(
-        RelatedAspect(name=one.name, definition=one.definition, score=value, scale=one.scale)
-        for one, value in zip(chain, values, strict=True)
+        RelatedAspect(name=m.name, definition=m.definition, score=value, scale=m.scale)
+        for m, value in zip(chain, values, strict=True)
     )
 
 
@@ -193,7 +194,7 @@ class Decomposer:
         """
         if known or shown:
             shown["known"] = tuple(known)
-        unwanted = [aspect.name, as_noun(aspect).name, *(one.name for one in known)]
+        unwanted = [aspect.name, as_noun(aspect).name, *(other.name for other in known)]
         prompt = self.ask.render(aspect=aspect, count=self.count, **shown)
         dry_run_answer = _dry_run_answer(aspect, self.count, "?" if self.questions else ".")
         best, notes = Listing(()), list[Json]()
@@ -209,10 +210,10 @@ class Decomposer:
             # the longest list is kept, as a repair can be worse than the first answer
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
-            found = len(listing.entries)
-            if found >= (self.count if self.exact else 1):
+            count = len(listing.entries)
+            if count >= (self.count if self.exact else 1):
                 break
-            problem = f"{found} of {self.count} usable" if found else "no list"
+            problem = f"{count} of {self.count} usable" if count else "no list"
             notes.append({"text": text.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
             # the model sees its own answer and the problem: the same question would mostly get the

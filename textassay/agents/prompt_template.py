@@ -111,26 +111,26 @@ def material_texts(task: Task, example: Example) -> list[tuple[str, str, str]]:
     References come before the output, if the task has a name for them.
     """
     values, labels = vars(example), vars(task)
-    shown = [
+    texts = [
         (kind, labels[f"{kind}_name"], text)
         for kind in KINDS
         if (text := values[kind]) and not text.isspace()
     ]
     if references := references_shown(task, example):
-        at = len(shown) - any(kind == "output" for kind, _, _ in shown)
-        shown[at:at] = references
-    return shown
+        at = len(texts) - any(kind == "output" for kind, _, _ in texts)
+        texts[at:at] = references
+    return texts
 
 
 def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]:
     """Return kind, label and text of each reference; empty if the task has no name for them."""
     if not task.reference_name:
         return []
-    given = [text for text in example.references if text.strip()]
-    numbers = [f" {number}" for number in range(1, len(given) + 1)] if len(given) > 1 else [""]
+    texts = [text for text in example.references if text.strip()]
+    numbers = [f" {number}" for number in range(1, len(texts) + 1)] if len(texts) > 1 else [""]
     return [
         ("reference", f"{task.reference_name}{number}", text)
-        for number, text in zip(numbers, given, strict=False)
+        for number, text in zip(numbers, texts, strict=False)
     ]
 
 

@@ -112,9 +112,9 @@ class QuestionTable(Message):
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
         """Return the table's forms for an aspect, if they override its own question or equal it."""
-        written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
-        questions = {form.question for form in written}
-        return written if self.overrides or aspect.question in questions else ()
+        forms = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
+        questions = {form.question for form in forms}
+        return forms if self.overrides or aspect.question in questions else ()
 
     def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
         """Return the form for an aspect that is not in the table."""
@@ -271,24 +271,24 @@ class SentenceQuestions:
         number = nonce(texts.values())
         labels = form.labels(texts)
         shared = self._shared_material(texts, labels)
-        shown = labels if self.template.layout == "paper" else shared
+        names = labels if self.template.layout == "paper" else shared
         # published questions do not name passages, messages and images, which must be shown as well
         in_source = example.messages or example.images
         material = {"context"} if example.passages else set[str]()
         material |= {"source"} if in_source else set()
-        if not material <= shown.keys():
-            needed = {*shown, *material}
-            shown = {p: shown.get(p, name) for p, name in shared.items() if p in needed}
-        others = ((shown[part], label) for part, label in labels.items() if shown[part] != label)
+        if not material <= names.keys():
+            needed = {*names, *material}
+            names = {p: names.get(p, name) for p, name in shared.items() if p in needed}
+        others = ((names[part], label) for part, label in labels.items() if names[part] != label)
         return QuestionSet(
             id=example.id,
-            texts=self._show([(part, label, texts[part]) for part, label in shown.items()], number),
+            texts=self._show([(part, label, texts[part]) for part, label in names.items()], number),
             bare=plain_texts(example),
             names=tuple({"label": label, "name": name} for label, name in others),
             form=form,
             output=example.output,
             images=example.images,
-            source=example.source if "source" in shown or self.template.takes_plain_texts else None,
+            source=example.source if "source" in names or self.template.takes_plain_texts else None,
             subquestions=self._subquestions(form, sentences, number),
         )
 
@@ -303,16 +303,16 @@ class SentenceQuestions:
         """Return the texts that the prompts of all aspects show, under the same names."""
         task = self.template.task
         names = {part: getattr(task, f"{part}_name").lower() for part in KINDS}
-        shown = {part: names.get(part) or labels.get(part) for part in PARTS if part in texts}
-        return {part: name for part, name in shown.items() if name}
+        named = {part: names.get(part) or labels.get(part) for part in PARTS if part in texts}
+        return {part: name for part, name in named.items() if name}
 
     def _subquestions(
-        self, form: QuestionForm, written: Iterable[str], number: str
+        self, form: QuestionForm, sentences: Iterable[str], number: str
     ) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
         questions = []
-        for at, sentence in enumerate(map(self.template.profile.prepare_text, written)):
+        for at, sentence in enumerate(map(self.template.profile.prepare_text, sentences)):
             text = self._about(form.subquestion, at, sentence, number)
             questions.append(SubQuestion(text=text, sentence=sentence, index=at))
         return tuple(questions)
@@ -345,9 +345,9 @@ def _texts(example: Example) -> dict[str, str]:
 
 
 def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
-    what = " and a ".join(missing)
+    texts = " and a ".join(missing)
     kind = "References" if missing[0] == "reference" else missing[0].capitalize()
-    message = f"{aspect.name} needs a {what}, which this example does not have"
+    message = f"{aspect.name} needs a {texts}, which this example does not have"
     return ScoreError(type=f"Missing{kind}", message=message)
 
 
@@ -444,8 +444,8 @@ class Answerer:
         ahead = self.question_first and question == question_set.question
         book, words = self.book, {"yes": self.book.yes[-1], "no": self.book.no[-1]}
         answered = [
-            {"question": asked.text, "word": words[_word_of(one.answer)]}
-            for asked, one in zip(question_set.questions, earlier, strict=False)
+            {"question": question_.text, "word": words[_word_of(answer.answer)]}
+            for question_, answer in zip(question_set.questions, earlier, strict=False)
         ]
         messages = self.ask.template.render_messages(
             question_set.bare,
@@ -618,8 +618,8 @@ def _evidence(question_set: QuestionSet, replies: Replies) -> tuple[Json, ...]:
     parts = zip(question_set.parts or (question_set,), replies.parts or (replies,), strict=True)
     pieces = [
         _as_evidence(question, reply) | ({"sentence": question.sentence} if replies.parts else {})
-        for asked, answered in parts
-        for question, reply in zip(asked.questions, answered.items, strict=False)
+        for part, answered in parts
+        for question, reply in zip(part.questions, answered.items, strict=False)
     ]
     return (*pieces, *notes)
 

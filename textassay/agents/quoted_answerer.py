@@ -95,9 +95,9 @@ class QuotedAnswerer:
         if example.passages and not self.question_counts:
             notes["source_name"] = ["no evidence: quote another text"]
         if example.images:  # beside a text that is shown
-            shown = "source_name" if example.source else "context_name"
+            place = "source_name" if example.source else "context_name"
             note = "an image is quoted by its number, such as [Image 1]"
-            notes.setdefault(shown, []).append(note)
+            notes.setdefault(place, []).append(note)
         return self._with_notes(**{name: "; ".join(texts) for name, texts in notes.items()})
 
     @cached_property
@@ -145,30 +145,30 @@ class QuotedAnswerer:
         schema = object_schema(answers={"type": "array", "items": numbered})
         example = self.ask.prepare(example)
         if not example.output.strip():
-            return tuple(QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
+            return tuple(QuotedAnswer(question=query, problem="EmptyOutput") for query in questions)
         ask = self._ask_about(example)
-        found: dict[int, QuotedAnswer] = {}
-        usage, left, prompt = NO_USAGE, list(range(len(questions))), None
+        answers: dict[int, QuotedAnswer] = {}
+        usage, unanswered, prompt = NO_USAGE, list(range(len(questions))), None
         for _ in range(self.retries + 1):
-            shown = tuple(" ".join(question_of(questions[at]).split()) for at in left)
-            prompt = prompt or ask.render(example, items=shown, is_rubric=self.is_rubric)
+            items_shown = tuple(" ".join(question_of(questions[at]).split()) for at in unanswered)
+            prompt = prompt or ask.render(example, items=items_shown, is_rubric=self.is_rubric)
             answer = await ask.answer(
                 prompt,
-                partial(read_several, questions=[questions[at] for at in left]),
-                max_tokens=MAX_TOKENS * len(left),
+                partial(read_several, questions=[questions[at] for at in unanswered]),
+                max_tokens=MAX_TOKENS * len(unanswered),
                 json_schema=self._schema(schema),
-                dry_run_answer=_dry_run_answers(len(left)),
+                dry_run_answer=_dry_run_answers(len(unanswered)),
             )
             usage += answer.usage
-            for at, read in zip(left, answer.read[0], strict=True):
-                found[at] = _complete(read, answer)
-            asked, left = left, [at for at in left if found[at].problem]
-            if not left or any(found[at].problem == DECLINED for at in left):
+            for at, quoted in zip(unanswered, answer.read[0], strict=True):
+                answers[at] = _complete(quoted, answer)
+            requested, unanswered = unanswered, [at for at in unanswered if answers[at].problem]
+            if not unanswered or any(answers[at].problem == DECLINED for at in unanswered):
                 break
             # without any answer, the form was the problem; otherwise only the missing ones are
             # asked again
-            prompt = remind_of("json")(prompt, answer) if left == asked else None
-        items = [found[at] for at in range(len(questions))]
+            prompt = remind_of("json")(prompt, answer) if unanswered == requested else None
+        items = [answers[at] for at in range(len(questions))]
         # cost and thoughts belong to all questions together, so only the first answer has them
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
         items[0] = items[0].model_copy(update=shared)
@@ -208,9 +208,9 @@ def question_of(aspect: Aspect) -> str:
 
 def read_quoted(sample: Sample, question: Aspect) -> QuotedAnswer:
     """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`."""
-    read = _read(_fields(sample.text), question)
+    quoted = _read(_fields(sample.text), question)
     # an answer that a filter cut off after its verdict is usable
-    return read if read.verdict else QuotedAnswer(question=question, problem=_unread(sample))
+    return quoted if quoted.verdict else QuotedAnswer(question=question, problem=_unread(sample))
 
 
 def read_several(sample: Sample, questions: Sequence[Aspect]) -> list[QuotedAnswer]:
@@ -222,12 +222,12 @@ def read_several(sample: Sample, questions: Sequence[Aspect]) -> list[QuotedAnsw
     for number, fields in _iter_numbered([part.value for part in find_json(sample.text)], 0):
         at = number or int(len(questions) == 1)
         # one with a number too high answers no question, but shows that the judge does not decline
-        if at and (read := _read(fields, questions[min(at, len(questions)) - 1])).verdict:
-            answers.setdefault(at, []).append(read)
+        if at and (quoted := _read(fields, questions[min(at, len(questions)) - 1])).verdict:
+            answers.setdefault(at, []).append(quoted)
     problem = "NoAnswerFound" if answers else _unread(sample)
     return [
         answers[at][0]
-        if len({read.verdict for read in answers.get(at, ())}) == 1
+        if len({quoted.verdict for quoted in answers.get(at, ())}) == 1
         else QuotedAnswer(question=question, problem=problem)
         for at, question in enumerate(questions, start=1)
     ]
@@ -240,11 +240,11 @@ def _iter_numbered(content: object, number: int) -> Iterator[tuple[int, Json]]:
             yield from _iter_numbered(item, 0)
     elif isinstance(content, JsonObject):
         fields = {normalize_key(name): value for name, value in content.items()}
-        own = fields.get("number", number)
+        number_there = fields.get("number", number)
         if any(key in fields for key in _ANSWER_KEYS):
             doubted = {normalize_key(name) for name in content.contradicted}
             if doubted.isdisjoint(_ANSWER_KEYS):
-                yield (int(str(own)) if str(own).isdigit() else 0), fields
+                yield (int(str(number_there)) if str(number_there).isdigit() else 0), fields
             return
         for name, item in content.items():
             yield from _iter_numbered(item, int(name) if name.strip().isdigit() else 0)
@@ -254,8 +254,8 @@ def _read(fields: Json, question: Aspect) -> QuotedAnswer:
     """Return verdict, quotation and reason of one answer; no verdict if its word is unknown."""
 
     def text_of(*keys: str) -> str:
-        given = next((fields[key] for key in keys if key in fields), "")
-        return given if isinstance(given, str) else ""
+        text = next((fields[key] for key in keys if key in fields), "")
+        return text if isinstance(text, str) else ""
 
     answer = next((fields[key] for key in _ANSWER_KEYS if key in fields), None)
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
@@ -276,7 +276,7 @@ def _fields(text: str) -> Json:
     """Return the fields of JSON objects, or of lines; empty unless they have one answer."""
     objects = [part.value for part in find_json(text) if isinstance(part.value, JsonObject)]
     if objects:
-        pairs = [pair for one in objects for pair in (*one.contradicted.items(), *one.items())]
+        pairs = [pair for item in objects for pair in (*item.contradicted.items(), *item.items())]
     else:
         lines = (line.strip(" *-").partition(":") for line in text.splitlines())
         pairs = [
@@ -289,15 +289,15 @@ def _fields(text: str) -> Json:
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _complete(read: QuotedAnswer, answer: Parsed[Any]) -> QuotedAnswer:
+def _complete(quoted: QuotedAnswer, answer: Parsed[Any]) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
-    problem = "CutOff" if read.problem and answer.cut else read.problem
-    text = read.reason if read.verdict else answer.text
-    return read.model_copy(update={"text": text, "problem": problem})
+    problem = "CutOff" if quoted.problem and answer.cut else quoted.problem
+    text = quoted.reason if quoted.verdict else answer.text
+    return quoted.model_copy(update={"text": text, "problem": problem})
 
 
 def _dry_run_answers(count: int) -> str:
-    one = DRY_RUN_ANSWER.removeprefix("{")
+    fields = DRY_RUN_ANSWER.removeprefix("{")
     reason = "one sentence of about twenty words that says what in the texts decides it"
-    items = [f'{{"number": {at}, "reason": "{reason}", {one}' for at in range(1, count + 1)]
+    items = [f'{{"number": {at}, "reason": "{reason}", {fields}' for at in range(1, count + 1)]
     return '{"answers": [' + ", ".join(items) + "]}"

@@ -90,22 +90,22 @@ def tokens(text: str) -> list[str]:
 def mark_joined(text: str) -> list[bool]:
     """Return for each token whether it is part of a longer word, where no quotation ends."""
     spans = [match.span() for match in _pattern(text).finditer(text)]
-    found = [False] * len(spans)
-    for left, ((start, end), (after, stop)) in enumerate(pairwise(spans)):
+    joined = [False] * len(spans)
+    for index, ((start, end), (after, stop)) in enumerate(pairwise(spans)):
         if end != after:
             continue
         if text[after] == "'":
-            found[left] = _SHORT_NOT.match(text, after) is not None
+            joined[index] = _SHORT_NOT.match(text, after) is not None
             continue
         pair = text[start:end], text[after:stop]
         # in scripts without spaces, a word may begin anywhere
-        found[left] = all(is_word(one) and not _UNSPACED_WORD.match(one) for one in pair)
-    return found
+        joined[index] = all(is_word(token) and not _UNSPACED_WORD.match(token) for token in pair)
+    return joined
 
 
-def words_in(found: Sequence[str]) -> float:
+def words_in(text_tokens: Sequence[str]) -> float:
     """Return the number of words in tokens; a sign of a script without spaces is half a word."""
-    return sum(0.5 if _UNSPACED_WORD.match(token) else 1.0 for token in found if is_word(token))
+    return sum(0.5 if _UNSPACED_WORD.match(t) else 1.0 for t in text_tokens if is_word(t))
 
 
 def is_word(token: str) -> bool:
@@ -113,17 +113,17 @@ def is_word(token: str) -> bool:
     return any(map(str.isalnum, token))
 
 
-def strip_punctuation(found: list[str]) -> list[str]:
+def strip_punctuation(text_tokens: list[str]) -> list[str]:
     """Return tokens without punctuation around them, except currencies, `%`, comparisons."""
-    kept = [
-        at for at, token in enumerate(found)
-        if is_word(token) or _counts(token, found[at - 1 : at] + found[at + 1 : at + 2])
+    places = [
+        at for at, token in enumerate(text_tokens)
+        if is_word(token) or _counts(token, text_tokens[at - 1 : at] + text_tokens[at + 1 : at + 2])
     ]  # fmt: skip
-    return found[kept[0] : kept[-1] + 1] if any(map(is_word, found)) else []
+    return text_tokens[places[0] : places[-1] + 1] if any(map(is_word, text_tokens)) else []
 
 
 def _counts(token: str, beside: list[str]) -> bool:
-    numbers = any(char.isdigit() for one in beside for char in one)
+    numbers = any(char.isdigit() for neighbor in beside for char in neighbor)
     symbol = token in "%\u2030\u00b0" or unicodedata.category(token) == "Sc"
     return numbers and (symbol or token in BESIDE_NUMBERS)
 
@@ -163,9 +163,9 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
     A quotation with an ellipsis is found if one text has all of its parts, in order, and no word
     that the ellipsis omits from their sentences negates them.
     """
-    shown = plain(quote)
-    whole = strip_punctuation(tokens(shown))
-    parts = [found for part in _GAP.split(shown) if (found := strip_punctuation(tokens(part)))]
+    quoted = plain(quote)
+    whole = strip_punctuation(tokens(quoted))
+    parts = [piece for part in _GAP.split(quoted) if (piece := strip_punctuation(tokens(part)))]
     if not whole or not parts:
         return None
     # ">" is taken for Markdown's mark, unless the text compares that number in another way: then it
@@ -190,8 +190,8 @@ def quotable(
     """
     texts = {"output": example.output}
     for piece in evidence_pieces(example, question_counts=question_counts):
-        known = texts.get(piece.name)
-        texts[piece.name] = f"{known}\n{piece.text}" if known else piece.text
+        earlier = texts.get(piece.name)
+        texts[piece.name] = f"{earlier}\n{piece.text}" if earlier else piece.text
     if references_count:
         texts["reference"] = "\n".join(example.references)
     # an image is quoted by its mark, as it has no other text
@@ -219,23 +219,23 @@ def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[P
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, example.output)
     source = source_beside(example.source, messages)
-    found = [] if leave_out or not source.strip() else [Piece("source", source, "text")]
-    found += [
+    evidence = [] if leave_out or not source.strip() else [Piece("source", source, "text")]
+    evidence += [
         piece
         for piece in pieces
         if piece is not answer and (piece.kind in ("result", "passage") or not leave_out)
     ]
     if example.passages:
-        found += passage_pieces(example.passages)
+        evidence += passage_pieces(example.passages)
     elif context.strip():
-        found.append(Piece("context", context, "passage"))
-    return found
+        evidence.append(Piece("context", context, "passage"))
+    return evidence
 
 
 @lru_cache(maxsize=32)  # every question about a text quotes the same few
 def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
     """Return the spellings of a text: tokens, and whether each is part of a longer word."""
-    return tuple((tokens(shown), mark_joined(shown)) for shown in map(plain, spellings(text)))
+    return tuple((tokens(s), mark_joined(s)) for s in map(plain, spellings(text)))
 
 
 def _holds(
@@ -252,7 +252,7 @@ def _holds(
         return False
     ends = list[int]()  # every place where the previous parts may end
     for number, part in enumerate(parts):
-        found = list[int]()
+        next_ends = list[int]()
         for start in _positions(part, source):
             end = start + len(part)
             if inside[end - 1] or (start > 0 and inside[start - 1]):
@@ -262,10 +262,10 @@ def _holds(
                 if number
                 else not _stands_after(source, start, not_after)
             ):
-                found.append(end)
-        if not found:
+                next_ends.append(end)
+        if not next_ends:
             return False
-        ends = found
+        ends = next_ends
     return True
 
 

@@ -192,7 +192,7 @@ class Scorer:
         able = self.ask.model.capabilities.json_schema is True
         return able and self.structured and self.how == "text"
 
-    async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
+    async def __call__(self, example: Example, aspect: Aspect, **values: Any) -> Score:
         """Return the score.
 
         It has no value if the output is empty or the judge gives no usable rating.
@@ -200,37 +200,37 @@ class Scorer:
         Args:
             example: The example to judge.
             aspect: The aspect to judge it on.
-            shown: Further values for the prompt, such as `steps`; `None` is left out.
+            values: Further values for the prompt, such as `steps`; `None` is left out.
 
         Raises:
             CapabilityError: Token probabilities are required and the server sends none.
         """
         if self.how == "auto":
-            return await self._rate_either_way(example, aspect, shown)
+            return await self._rate_either_way(example, aspect, values)
         # before the test for an empty text, since the prepared text may be empty
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
         about: dict[str, Any] = {"id": example.id, **constants.fields}
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
-        shown = {name: value for name, value in shown.items() if value is not None}
-        bound = self._bind_prompt(aspect, **shown) if shown else constants.prompt
+        values = {name: value for name, value in values.items() if value is not None}
+        bound = self._bind_prompt(aspect, **values) if values else constants.prompt
         prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
     async def _rate_either_way(
-        self, example: Example, aspect: Aspect, shown: dict[str, Any]
+        self, example: Example, aspect: Aspect, values: dict[str, Any]
     ) -> Score:
         """Return the score from log-probabilities, or from samples if the model sends none."""
         score = await self._choice.first(
-            lambda: self._by_logprobs(example, aspect, **shown), lambda score: score.error != EMPTY
+            lambda: self._by_logprobs(example, aspect, **values), lambda score: score.error != EMPTY
         )
         if score:
             return score
-        n = await self._choice.samples(lambda: self._by_one_sample(example, aspect, **shown))
-        return await self._by_samples(n)(example, aspect, **shown)
+        n = await self._choice.samples(lambda: self._by_one_sample(example, aspect, **values))
+        return await self._by_samples(n)(example, aspect, **values)
 
     @cached_property
     def _choice(self) -> LogprobsOrSamples:
@@ -359,9 +359,9 @@ class Scorer:
         if rating.value not in {point.value for point in points}:
             message = f"the judge said {rating.value:g}, which is not one of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
-        written = sample.text[slice(*rating.span)]
-        if aspect.labels and len(written) > 1:  # "AB" may begin with the token A, another's letter
-            message = f"the judge wrote {written!r} in place of its letter; use n=20"
+        answer = sample.text[slice(*rating.span)]
+        if aspect.labels and len(answer) > 1:  # "AB" may begin with the token A, another's letter
+            message = f"the judge wrote {answer!r} in place of its letter; use n=20"
             return Score.unscored("NotALabel", message, **about)
         expected = expectation(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
@@ -375,9 +375,9 @@ class Scorer:
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         constants = self._constants(aspect)
-        read, ask = partial(self._read_whole, aspect=aspect), self.ask.answer
+        read_whole, ask = partial(self._read_whole, aspect=aspect), self.ask.answer
         request = {"is_cut": never_cut, **constants.request}
-        answer = await ask(prompt, read, n=self.ask.n, **request)
+        answer = await ask(prompt, read_whole, n=self.ask.n, **request)
         if all(sample.finish_reason == "filtered" for sample in answer.samples) and not any(
             isinstance(rating, Rating) for rating in answer.read
         ):
@@ -394,7 +394,7 @@ class Scorer:
         chats = [prompt.append_turn(text, REMINDER, **constants.reminder) for text in texts]
         # equal samples are requested again one by one, so that a cache does not answer both
         pairs = zip(chats, unread, strict=True)
-        calls = [ask(chat, read, draw=at, **request) for chat, at in pairs]
+        calls = [ask(chat, read_whole, draw=at, **request) for chat, at in pairs]
         for at, text, again in zip(unread, texts, await gather(calls), strict=True):
             usage += again.usage
             notes.append({"text": text[:MAX_QUOTED], "problem": "it was asked again"})
@@ -532,32 +532,32 @@ class JointScorer:
             return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left, truncated = NO_USAGE, aspects, 0
+        usage, rest, truncated = NO_USAGE, aspects, 0
         again = "json" if self.asks_for_json else "ratings"
-        prompt = self._prompt(example, left)
+        prompt = self._prompt(example, rest)
         for _ in range(self.parse_retries + 1):
-            answer = await self._ask(prompt, left)
+            answer = await self._ask(prompt, rest)
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
             # only missing ratings are requested again, so no rating is replaced
-            ratings |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
+            ratings |= {a.id: rating for a, rating in zip(rest, joint.ratings, strict=True)}
             # names that were not requested often mean that the judge renamed an aspect
             notes += joint.invented
-            requested = left
-            left = tuple(aspect for aspect in aspects if isinstance(ratings[aspect.id], NoRating))
-            if not left:
+            requested = rest
+            rest = tuple(aspect for aspect in aspects if isinstance(ratings[aspect.id], NoRating))
+            if not rest:
                 break
-            notes.append(_incomplete(answer, left))
+            notes.append(_incomplete(answer, rest))
             # A refusal is an answer, so there is no further request.
-            if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
+            if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in rest):
                 break
             # only the aspects that are left: a prompt with all of them would invite all ratings
             # again; if none was rated, the form was the problem
-            if left == requested:
+            if rest == requested:
                 prompt = remind_of(again)(prompt, answer)
             else:
-                prompt = self._prompt(example, left)
+                prompt = self._prompt(example, rest)
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         notes += (*truncation_note(truncated), *thought_note(answer.samples))
         return JointScores(scores=scores, notes=tuple(notes), usage=usage)
@@ -631,9 +631,9 @@ def _key(aspect: Aspect) -> str:
     return slug(aspect.name).replace("-", "_")
 
 
-def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
+def _incomplete(answer: Parsed[JointAnswer], unrated: tuple[Aspect, ...]) -> Json:
     """Return the note on an answer with missing ratings."""
-    names = ", ".join(aspect.name for aspect in left)
+    names = ", ".join(aspect.name for aspect in unrated)
     text = whole_lines(answer.samples[0]).strip()
     return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
 

@@ -67,9 +67,9 @@ class LeftOut:
         self._counts: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
 
-    def add(self, what: str) -> None:
+    def add(self, kind: str) -> None:
         """Count one more result of a kind, such as `comment (textarea)`."""
-        self._counts[what] += 1
+        self._counts[kind] += 1
 
     def say(self, sentence: str) -> None:
         """Add a note, once."""
@@ -78,7 +78,7 @@ class LeftOut:
     @property
     def notes(self) -> list[str]:
         """Sentences for the user."""
-        listed = ", ".join(f"{what}: {count:,}" for what, count in self._counts.items())
+        listed = ", ".join(f"{kind}: {count:,}" for kind, count in self._counts.items())
         return [*([f"left out (not ratings of texts): {listed}"] if listed else []), *self._notes]
 
 
@@ -99,9 +99,9 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRa
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
-        found = "".join(f"; {note}" for note in left_out.notes)
-        raise DataError(f"{path} contains no ratings in the {name} format{found}")
-    again = len(rated) - len({(one.id, one.aspect, one.rater) for one in rated})
+        notes = "".join(f"; {note}" for note in left_out.notes)
+        raise DataError(f"{path} contains no ratings in the {name} format{notes}")
+    again = len(rated) - len({(row.id, row.aspect, row.rater) for row in rated})
     if again:
         left_out.say(f"raters rated a text again: the last of their ratings counts ({again:,})")
     _refuse_mixed(path, rated, labels or {})
@@ -118,10 +118,10 @@ def _refuse_mixed(path: Path, rated: Iterable[ImportedRatings], labels: LabelSet
     """Refuse words among the numbers of an aspect, such as `4,5` or `N/A`."""
     number_of: dict[str, ImportedRatings] = {}
     word_of: dict[str, ImportedRatings] = {}
-    for one in rated:
-        if one.aspect not in labels and isinstance(one.value, float | str):
-            known = number_of if isinstance(one.value, float) else word_of
-            known.setdefault(one.aspect, one)
+    for row in rated:
+        if row.aspect not in labels and isinstance(row.value, float | str):
+            first_of = number_of if isinstance(row.value, float) else word_of
+            first_of.setdefault(row.aspect, row)
     for aspect, word in word_of.items():
         if aspect in number_of:
             raise DataError(
@@ -138,24 +138,24 @@ def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
     """
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, ImportedRating]]] = {}
-    for one in rated:
+    for row in rated:
         # numbers hide the names that other tools export, which are often names of persons
-        number = raters.setdefault(one.rater, len(raters))
-        values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
+        number = raters.setdefault(row.rater, len(raters))
+        values.setdefault(row.id, {}).setdefault(row.aspect, {})[number] = row.value
     # one label is written like one of several, so all ratings of the aspect decide
     sets = {
         aspect
         for aspects in values.values()
-        for aspect, given in aspects.items()
-        if any(isinstance(one, tuple) for one in given.values())
+        for aspect, by_rater in aspects.items()
+        if any(isinstance(rating, tuple) for rating in by_rater.values())
     }
     rows = []
     for name, aspects in values.items():
         annotators: dict[str, list[Any]] = {}
-        for aspect, given in aspects.items():
-            own = [given.get(number) for number in range(len(raters))]
-            annotators[aspect] = [_as_set(one) for one in own] if aspect in sets else own
-        means = {aspect: _middle(given) for aspect, given in annotators.items()}
+        for aspect, by_rater in aspects.items():
+            votes = [by_rater.get(number) for number in range(len(raters))]
+            annotators[aspect] = [_as_set(rating) for rating in votes] if aspect in sets else votes
+        means = {aspect: _middle(ratings) for aspect, ratings in annotators.items()}
         rows.append(
             {
                 "id": name,
@@ -192,11 +192,11 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
             " `textassay annotate`"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    files = []
     for file_name, text in FORMATS[name][1](examples, task).items():
         (folder / file_name).write_text(text, encoding="utf-8")
-        written.append(folder / file_name)
-    return written
+        files.append(folder / file_name)
+    return files
 
 
 def _as_set(rating: ImportedRating) -> list[str] | None:
@@ -205,9 +205,9 @@ def _as_set(rating: ImportedRating) -> list[str] | None:
     return list(rating) if isinstance(rating, tuple) else [str(rating)]
 
 
-def _middle(given: Sequence[Any]) -> float | str | None:
+def _middle(ratings: Sequence[Any]) -> float | str | None:
     """Return the mean of numbers, or the label that most chose; `None` for ties and sets."""
-    present = [value for value in given if value is not None]
+    present = [value for value in ratings if value is not None]
     if not present or any(isinstance(value, list) for value in present):
         return None
     if all(isinstance(value, float) for value in present):
@@ -218,7 +218,7 @@ def _middle(given: Sequence[Any]) -> float | str | None:
 def _rating(value: object) -> ImportedRating:
     """Return a number, a label, or several labels."""
     if isinstance(value, list):
-        labels = tuple(str(one).strip() for one in value)
+        labels = tuple(str(label).strip() for label in value)
         if len(labels) != 1:
             return () if NONE_OF_THEM in labels else labels
         value = labels[0]
@@ -243,8 +243,8 @@ def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Impo
     table, percents = Csv(path), PercentColumns()
     for number, row in table.rows():
         if lacking := [name for name in ("id", "aspect", "rater", "value") if name not in row]:
-            known = ", ".join(row)
-            raise table.error(number, f"has no column {lacking[0]!r}; it has: {known}")
+            columns = ", ".join(row)
+            raise table.error(number, f"has no column {lacking[0]!r}; it has: {columns}")
         try:
             value = value_in_cell(row["value"], table.decimal, row["aspect"], percents)
         except NumeralError as error:
@@ -265,8 +265,8 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
             if question.labels:
                 ends = " or ".join(_choices(question))
                 ends += " (several: a; b)" if question.kind == "several" else ""
-            shown = {"aspect": question.aspect, "definition": _define(question), "scale": ends}
-            rows.writerow({"id": example.id, **shown, **texts})
+            about = {"aspect": question.aspect, "definition": _define(question), "scale": ends}
+            rows.writerow({"id": example.id, **about, **texts})
     return {"ratings.csv": table.getvalue()}
 
 
@@ -318,10 +318,10 @@ def _of_annotations(
     tasks: Iterable[dict[str, Any]], left_out: LeftOut
 ) -> Iterator[ImportedRatings]:
     """Yield the ratings of an export as JSON."""
-    known: dict[str, dict[str, Any]] = {}
+    data_of: dict[str, dict[str, Any]] = {}
     for task in tasks:
         id_ = _id_of(task["data"], task.get("id"), left_out)
-        if known.setdefault(id_, task["data"]) != task["data"]:
+        if data_of.setdefault(id_, task["data"]) != task["data"]:
             raise DataError(f"two tasks have the id {id_!r} and different data; give each its own")
         for number, annotation in enumerate(task["annotations"], start=1):
             if not isinstance(annotation, dict):
@@ -349,13 +349,13 @@ def _of_results(
         name, kind = result.get("from_name"), result.get("type", "other")
         value = result.get("value")
         value = value if isinstance(value, dict) else {}
-        given = _answer(value)
-        if given is None or name is None:
+        answer = _answer(value)
+        if answer is None or name is None:
             left_out.add(f"{name} ({kind})" if name else f"{kind}s")
         elif not _REGION.isdisjoint((*value, *result)):
             left_out.add(f"{name} (of regions)")
         else:
-            yield name, _rating(given)
+            yield name, _rating(answer)
 
 
 def _answer(value: Mapping[str, Any]) -> Any:
@@ -387,7 +387,7 @@ def _of_columns(
                 value = value[0]
             # several choices are an object; a list of texts was written by a rater
             words = value if isinstance(value, list) and value else [value]
-            are_texts = all(isinstance(one, str) and find_pair(one) is None for one in words)
+            are_texts = all(isinstance(word, str) and find_pair(word) is None for word in words)
             is_word = are_texts and name not in labels
             if isinstance(value, Mapping):
                 value = _answer(value) if _REGION.isdisjoint(value) else None
@@ -400,7 +400,7 @@ def _of_columns(
 
 
 def _is_listed_object(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
+    return isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
 
 
 def _parse_cell(cell: Any) -> Any:
@@ -437,7 +437,7 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
                      f"value={_quote(_define(question))}/>")  # fmt: skip
         kind = "multiple" if question.kind == "several" else "single"
         lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
-        lines += [f"    <Choice value={_quote(one)}/>" for one in _choices(question)]
+        lines += [f"    <Choice value={_quote(choice)}/>" for choice in _choices(question)]
         lines.append("  </Choices>")
     lines.append("</View>")
     listed = json.dumps(tasks, ensure_ascii=False, indent=2)

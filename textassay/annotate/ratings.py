@@ -95,9 +95,7 @@ class Answers:
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
         visits = {rater: Visit(rater, key) for rater in self.raters}
-        return {
-            rater: self.answers[visit] for rater, visit in visits.items() if visit in self.answers
-        }
+        return {who: self.answers[visit] for who, visit in visits.items() if visit in self.answers}
 
     def repeats(self) -> list[tuple[Visit, RaterAnswer, RaterAnswer]]:
         """Return the second showings, each with the first and the second answer."""
@@ -180,11 +178,11 @@ class CollectedRatings(AsyncResource):
         The same answer may be sent any number of times: a browser repeats it until it hears that it
         is kept.
         """
-        known = self.answers.get(visit)
-        if known is not None and answer.revision <= known.revision:
-            same = known.ratings == answer.ratings and known.comment == answer.comment
+        earlier = self.answers.get(visit)
+        if earlier is not None and answer.revision <= earlier.revision:
+            same = earlier.ratings == answer.ratings and earlier.comment == answer.comment
             # a resend after a lost reply is not a conflict
-            if same and answer.revision == known.revision:
+            if same and answer.revision == earlier.revision:
                 return False
             raise StaleRevision
         self._keep(visit, answer)  # before the write, so that a second copy in flight is seen
@@ -193,11 +191,11 @@ class CollectedRatings(AsyncResource):
             await self._write(event="rating", **showing, **asdict(answer))
         # cancellation included: a resend would acknowledge what is not on the disk
         except BaseException:
-            if known is None:
+            if earlier is None:
                 del self.answers[visit]
                 self.raters[visit.rater].visits.remove(visit)
             else:
-                self.answers[visit] = known
+                self.answers[visit] = earlier
             raise
         return True
 
@@ -230,8 +228,8 @@ class CollectedRatings(AsyncResource):
             self._check_study(row)
         elif event == "rater":
             # a second line for a rater is a new link; the last one is valid
-            known = self.raters.setdefault(row["rater"], Rater(row["rater"], row["token"]))
-            known.token_hash = str(row["token"])
+            rater = self.raters.setdefault(row["rater"], Rater(row["rater"], row["token"]))
+            rater.token_hash = str(row["token"])
         elif event == "rating":
             visit = Visit(row["rater"], row["item"], int(row["repeat"]))
             # the journal may have been edited; a rating off the scale must not reach an estimate
@@ -309,7 +307,7 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
         if answers:
             for aspect, table in tables.items():
                 table.append(
-                    [answers[one].ratings.get(aspect) if one in answers else None for one in raters]
+                    [answers[who].ratings.get(aspect) if who in answers else None for who in raters]
                 )
     return {aspect: rater_agreement(table) for aspect, table in tables.items() if table}
 
@@ -343,15 +341,15 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
             question.read_answer(answers[rater].ratings) if rater in answers else None
             for rater in ratings.raters
         ]
-        if all(one is None for one in singles):
+        if all(rating is None for rating in singles):
             continue
         annotators[question.aspect] = singles
         for name in question.names:
             values = [answer.ratings.get(name) for answer in answers.values()]
-            given = [value for value in values if value is not None]
+            numbers = [value for value in values if value is not None]
             if question.kind != "labels" or question.ordered:
-                human[name] = math.fsum(given) / len(given)
-            elif (most := majority(given)) is not None:
+                human[name] = math.fsum(numbers) / len(numbers)
+            elif (most := majority(numbers)) is not None:
                 human[name] = question.labels[int(most)][0]
     comments = {name: a.comment for name, a in answers.items() if a.comment}
     return {

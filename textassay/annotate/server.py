@@ -91,21 +91,21 @@ class Allocation:
         now = self._clock()
         # leases live in memory only: after a restart there are none, and at worst an item is
         # shown to one rater more
-        held = [
+        leases = [
             lease
             for lease in self._leases.get(rater.name, [])
             if lease.visit not in self._ratings.answers and lease.until > now
         ]
-        self._leases[rater.name] = held
-        while len(held) < count:
-            visit = self._next(rater, [lease.visit for lease in held], now)
+        self._leases[rater.name] = leases
+        while len(leases) < count:
+            visit = self._next(rater, [lease.visit for lease in leases], now)
             if visit is None:
                 break
-            held.append(_Lease(visit, len(rater.visits) + len(held), now + self._lease_seconds))
+            leases.append(_Lease(visit, len(rater.visits) + len(leases), now + self._lease_seconds))
         # a new request renews all leases, since the browser is still open
-        for lease in held:
+        for lease in leases:
             lease.until = now + self._lease_seconds
-        return [(lease.visit, lease.position) for lease in held[:count]]
+        return [(lease.visit, lease.position) for lease in leases[:count]]
 
     def is_swapped(self, visit: Visit) -> bool:
         """Return whether a comparison shows its second text first.
@@ -124,22 +124,20 @@ class Allocation:
         repeated = self._repeat(rater, held)
         if repeated is not None:
             return repeated
-        taken = {visit.key for visit in held}
+        leased = {visit.key for visit in held}
         counts = self._counts(rater, now)
         order = self._order(rater)
         seen = [*rater.visits, *held]
         by_system = Counter(self._system(visit.key) for visit in seen if not visit.repeat)
         candidates = [
-            key for key in self._study.keys if key not in taken and self._open(rater, key, counts)
+            key for key in self._study.keys if key not in leased and self._open(rater, key, counts)
         ]
         if not candidates:
             return None
         # least rated first keeps the number of raters equal whenever the study is ended; then the
         # system that this rater saw least, so that a rater's severity does not fall on one system
-        chosen = min(
-            candidates, key=lambda key: (counts[key], by_system[self._system(key)], order[key])
-        )
-        return Visit(rater.name, chosen)
+        next_key = min(candidates, key=lambda k: (counts[k], by_system[self._system(k)], order[k]))
+        return Visit(rater.name, next_key)
 
     def _open(self, rater: Rater, key: str, counts: Counter[str]) -> bool:
         """Return whether the item still needs a rating that this rater may give."""
@@ -225,8 +223,8 @@ class AnnotationServer:
         """Serve inside the block; yield the port, which is a free one for `port` 0."""
         writing = asyncio.create_task(self._keep_writing())
         try:
-            async with listen(self.application(), self.host, port) as known:
-                yield known
+            async with listen(self.application(), self.host, port) as free_port:
+                yield free_port
         finally:
             # requests ended first; then the last answers are written
             writing.cancel()
@@ -313,9 +311,9 @@ class AnnotationServer:
         try:
             await self.ratings.record(visit, answer)
         except StaleRevision:
-            kept = self.ratings.answers[visit]
+            saved = self.ratings.answers[visit]
             return web.json_response(
-                {"error": "a different answer is already saved", "revision": kept.revision},
+                {"error": "a different answer is already saved", "revision": saved.revision},
                 status=409,
             )
         except StorageError as error:
@@ -324,27 +322,27 @@ class AnnotationServer:
         self._changed.set()
         return web.json_response({"kept": answer.revision, **self._progress(rater)})
 
-    def _read(self, rater: Rater, sent: dict[str, Any]) -> tuple[Visit, RaterAnswer]:
+    def _read(self, rater: Rater, body: dict[str, Any]) -> tuple[Visit, RaterAnswer]:
         """Read an answer to any item of the study, including items whose lease has expired."""
-        key, repeat = sent["key"], sent["repeat"]
+        key, repeat = body["key"], body["repeat"]
         if key not in self.ratings.study.by_key or repeat not in (0, 1):
             raise DataError("the item is not part of this study")
         visit = Visit(rater.name, key, repeat)
         if repeat and Visit(rater.name, key) not in self.ratings.answers:
             raise DataError("it repeats an item that was not rated before")
-        revision, comment = sent["revision"], sent.get("comment", "")
+        revision, comment = body["revision"], body.get("comment", "")
         if not isinstance(revision, int) or not 1 <= revision <= 1000:
             raise DataError("its revision is not a number from 1 to 1000")
         if not isinstance(comment, str):
             raise DataError("its comment is not text")
-        known = self.ratings.answers.get(visit)
+        earlier = self.ratings.answers.get(visit)
         return visit, RaterAnswer(
-            ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
+            ratings=self._as_shown(visit, self.ratings.study.check(body["ratings"])),
             revision=revision,
             # measured by the browser, whose clock may jump
-            seconds=float(min(max(sent["seconds"], 0), 86400)),
+            seconds=float(min(max(body["seconds"], 0), 86400)),
             # the server's count: a page that is open twice would report a position twice
-            position=known.position if known else len(rater.visits),
+            position=earlier.position if earlier else len(rater.visits),
             swapped=self.assignment.is_swapped(visit),
             comment=comment[:2000],
         )

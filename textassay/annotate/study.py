@@ -208,7 +208,7 @@ class Study:
         """Return the browser's view of an item: texts with their labels, and nothing else."""
         example = self.by_key[key]
         labels = {"conversation": "Conversation", "source": self.task.source_name}
-        given = readable_parts(
+        parts = readable_parts(
             example.source, example.context, example.messages, example.passages, example.output,
             most=MOST_OF_PIECE,
         )  # fmt: skip
@@ -220,7 +220,7 @@ class Study:
         return {
             "key": key,
             "given": [
-                _to_piece(labels.get(part.kind, self.task.context_name), part) for part in given
+                _to_piece(labels.get(part.kind, self.task.context_name), part) for part in parts
             ],
             "outputs": [_show(label, text) for label, text in outputs],
             "images": [_show(image.label, for_page(image)) for image in example.images],
@@ -230,12 +230,12 @@ class Study:
         """Return a rater's answers by aspect, checked against the questions."""
         if not isinstance(ratings, Mapping):
             raise DataError("ratings must be an object with one entry per aspect")
-        known = {name: question for question in self.questions for name in question.names}
+        question_of = {name: question for question in self.questions for name in question.names}
         for name in ratings:
-            if name not in known:
+            if name not in question_of:
                 raise DataError(f"ratings name the unknown aspect {name!r}")
         checked: dict[str, float | None] = {}
-        for name, question in known.items():
+        for name, question in question_of.items():
             if name not in ratings:
                 raise DataError(
                     f"ratings are missing the aspect {name!r}; send null if it is unratable"

@@ -242,8 +242,8 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
     # typer reads the signatures of all registered commands, which takes longer than any of them
     # takes to import
     if list(arguments) != ["--version"]:
-        own = COMMANDS.get(arguments[0]) if arguments else None
-        for module in [own] if own else dict.fromkeys(COMMANDS.values()):
+        module_named = COMMANDS.get(arguments[0]) if arguments else None
+        for module in [module_named] if module_named else dict.fromkeys(COMMANDS.values()):
             import_module(f"textassay.cli.commands.{module}")
     return _app
 

@@ -100,7 +100,7 @@ def print_tables(
     Notes are part of the document; beside tables they are messages, like warnings. The given notes
     apply to all tables.
     """
-    parts = ([one] if isinstance(one, Table) else one.tables() for one in displays)
+    parts = ([display] if isinstance(display, Table) else display.tables() for display in displays)
     first, *others = stack_tables(table for part in parts for table in part)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:

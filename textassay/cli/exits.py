@@ -154,12 +154,12 @@ def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
     # messages of `Settings` name other settings as in Python
     reason = re.sub(r"`(\w+)`", lambda name: _name_flag(name[1]).removesuffix("="), reason)
-    place, given = problem["loc"], problem["input"]
+    place, value = problem["loc"], problem["input"]
     # the value of such a setting may contain a password
     may_be_secret = place and place[0] in {"limits", "cache", "proxy", "headers", "query"}
-    if not place or isinstance(given, dict) or may_be_secret:
+    if not place or isinstance(value, dict) or may_be_secret:
         return reason
-    return f"{reason} (given: {given!r})"
+    return f"{reason} (given: {value!r})"
 
 
 def _name_flag(name: str) -> str:
@@ -197,8 +197,8 @@ def _parameter_pattern() -> re.Pattern[str]:
 
 def name_flags(results: Iterable[Displayed]) -> Iterator[Table]:
     """Yield tables whose notes name flags in place of parameters."""
-    for one in results:
-        for table in one.tables():
+    for result in results:
+        for table in result.tables():
             notes = tuple(note._replace(text=with_flags(note.text)) for note in table.notes)
             yield replace(table, notes=notes)
 
@@ -221,7 +221,7 @@ def _as_flag(match: re.Match[str]) -> str:
     if not isinstance(parsed, ast.Dict):
         return prefix + _word(parsed)
     pairs = zip(parsed.keys, parsed.values, strict=True)
-    return " ".join(f"{prefix}{_word(key)}={_word(held)}" for key, held in pairs) or match[0]
+    return " ".join(f"{prefix}{_word(key)}={_word(item)}" for key, item in pairs) or match[0]
 
 
 def _word(value: ast.expr | None) -> str:
@@ -234,7 +234,7 @@ def _word(value: ast.expr | None) -> str:
             return ",".join(map(_word, value.elts))
         case ast.Dict():  # a table of TOML
             pairs = zip(value.keys, value.values, strict=True)
-            return f"'{{{', '.join(f'{_word(key)} = {_word(held)}' for key, held in pairs)}}}'"
+            return f"'{{{', '.join(f'{_word(key)} = {_word(item)}' for key, item in pairs)}}}'"
         case _:
             return ast.unparse(value) if value is not None else "**"
 

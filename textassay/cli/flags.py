@@ -42,12 +42,12 @@ def build_option(model: type[BaseModel], name: str) -> Any:
     if flag is None:
         raise KeyError(f"{model.__name__}.{name} has no flag")
     plain = field.is_required() or not field.default or isinstance(field.default, tuple)
-    shown = "" if plain else f" (default: {field.default})"
+    default = "" if plain else f" (default: {field.default})"
     return typer.Option(
         f"--{(flag.name or name).replace('_', '-')}",
         *([flag.short] if flag.short else []),
         metavar=flag.metavar or None,
-        help=_first_sentence(descriptions(model).get(name, "")).removesuffix(".") + shown + ".",
+        help=_first_sentence(descriptions(model).get(name, "")).removesuffix(".") + default + ".",
         rich_help_panel=flag.panel,
     )
 
@@ -348,8 +348,8 @@ def read_models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str
         if not equals or "/" in role or "." in role:
             role, name = "", item
         if role == "juror" and repeats:
-            taken = {role.removeprefix("juror") for role in by_role}
-            role += next(str(at) for at in range(1, len(items) + 1) if str(at) not in taken)
+            numbers = {role.removeprefix("juror") for role in by_role}
+            role += next(str(at) for at in range(1, len(items) + 1) if str(at) not in numbers)
         if role in by_role:
             whose = f"the role {role!r}" if role else "every role"
             raise ConfigurationError(
@@ -430,7 +430,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     others = {"models", "endpoints", "options", *EndpointSettings.model_fields, *SETTABLE, *LOADING}
     allowed = sorted({*known, *others} - {"config", "field", "set"})
     for key in (key for key in flat if key not in allowed):
-        table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
+        table = next((name for name, fields in LOADING.items() if key in fields.model_fields), None)
         if table is not None:
             refuse(f"{key!r} belongs below [{table}]")
         if key in ("set", "settings"):
@@ -568,8 +568,8 @@ def with_config(
     _check_given_once(
         set_values, drop_unset(values), "{0} is given twice, by its flag and by --set {0}="
     )
-    for role, own in configured.get("roles", {}).items():
-        _say_unused_flags(role, own, values)
+    for role, settings in configured.get("roles", {}).items():
+        _say_unused_flags(role, settings, values)
     # typed values win over any form in the file
     general = {name: value for name, value in configured.items() if name not in set_values}
     flags = overlay(read_flags(values), general)
@@ -596,7 +596,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
         return flags
     # the name of a model is not a role
     models = {role: name for role, name in models_by_role.items() if role not in by_role.values()}
-    roles = {role: own for role, own in tables.items() if role not in by_role.values()}
+    roles = {role: table for role, table in tables.items() if role not in by_role.values()}
     for role, name in by_role.items():
         models[role] = described.get(name, name)
         roles[role] = {**tables[name], **tables.get(role, {})}
@@ -607,10 +607,10 @@ def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> di
     """Return flags with tables of models by role."""
     tables, described = flags.get("roles", {}), flags.get("model", {})
     roles = dict(tables)
-    for name, own in tables.items():
+    for name, table in tables.items():
         if name not in models:
             for role in [r for r, model in models.items() if model == described.get(name, name)]:
-                roles[role] = {**own, **tables.get(role, {})}
+                roles[role] = {**table, **tables.get(role, {})}
                 roles.pop(name, None)
     return {**flags, "roles": roles} if tables else dict(flags)
 

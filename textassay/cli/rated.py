@@ -138,12 +138,12 @@ class RatedInput:
         from textassay.estimation.run_comparison import RunSide
 
         people = self.people if self.knows_data else None
-        own = self.declared if people is None else self.labels
-        own = own if labels is None else {**labels, **self.declared}
-        reader = LabelReader(own)
+        scales = self.declared if people is None else self.labels
+        scales = scales if labels is None else {**labels, **self.declared}
+        reader = LabelReader(scales)
         judged = read_judged(self.source(reader), reader)
-        recorded = read_scores(self.source(reader), LabelReader(own))
-        return RunSide(judged, recorded, people, own, self.lower_is_better)
+        recorded = read_scores(self.source(reader), LabelReader(scales))
+        return RunSide(judged, recorded, people, scales, self.lower_is_better)
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
@@ -172,10 +172,10 @@ class RatedInput:
         )
 
     def _refuse_two_draws(self) -> None:
-        drawn = [path for path in self._ratings if _has_probabilities(path)]
-        if len(drawn) > 1:
+        plans = [path for path in self._ratings if _has_probabilities(path)]
+        if len(plans) > 1:
             raise ConfigurationError(
-                f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
+                f"{plans[0]} and {plans[1]} are of two draws, and a probability of the first alone "
                 "is not the probability of both; give the file of the last plan: --labels FILE"
             )
 
@@ -239,7 +239,7 @@ class RatedInput:
         plan = None if self._picked in (RANDOM, CHOSEN) else read_plan(self._picked)
         tables = join_columns(self.judged, self.people, self.aspect_map, plan=plan)
         shares = shares_of(self.labels)
-        left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
+        left_out = {table.score for table in tables if table.score in shares and not _varies(table)}
         if not 0 < len(left_out) < len(tables):
             return tables
         say(
@@ -295,7 +295,7 @@ def with_ratings(
     if not files:
         return examples
     other_texts: dict[str, list[str]] = {}
-    if any(one.output for rows in files.values() for one in rows):
+    if any(example.output for rows in files.values() for example in rows):
         texts = {example.id: text_digest(example) for example in examples}
         other_texts = {path: _other_texts(path, rows, texts) for path, rows in files.items()}
     return Examples(WithRatings(examples, files, other_texts), labels=labels)
@@ -325,7 +325,7 @@ def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:
 
 
 def _has_probabilities(ratings: Path) -> bool:
-    return any(SAMPLING_PROBABILITY in one.meta for one in Examples(ratings, needs_output=False))
+    return any(SAMPLING_PROBABILITY in e.meta for e in Examples(ratings, needs_output=False))
 
 
 def _varies(table: Columns) -> bool:

@@ -228,22 +228,22 @@ async def _read_arguments(
     **named: Any,
 ) -> _Arguments:
     named["aspects"] = with_criteria(named.get("aspects"), criteria, scale)
-    taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
+    listed_tools = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
     built, by_role = None, models_by_role(model)
     if method is None or isinstance(method, str | PathLike):
-        chosen = None if method is None else fspath(method)
-        by_role = with_default_model(by_role, chosen)
+        method_name = None if method is None else fspath(method)
+        by_role = with_default_model(by_role, method_name)
         # in a thread: litellm, whose table of models may be needed, takes seconds to import
-        name = chosen or await in_thread(lambda: default_method(by_role))
+        name = method_name or await in_thread(lambda: default_method(by_role))
     else:
-        given = {"model": model, "tools": taken, "criteria": criteria, **named}
-        built = _method_object(method, given)
+        arguments = {"model": model, "tools": listed_tools, "criteria": criteria, **named}
+        built = _method_object(method, arguments)
         name = built.name
     request = build_request(
         RunRequest,
         method=name,
-        models={role: one if isinstance(one, str) else one.name for role, one in by_role.items()},
-        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in taken),
+        models={role: e if isinstance(e, str) else e.name for role, e in by_role.items()},
+        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in listed_tools),
         data=str(examples) if isinstance(examples, str | Path) else None,
         **named,
     )
@@ -255,8 +255,8 @@ async def _read_arguments(
         request = request.model_copy(update={"resume": is_begun})
     if not dry and not request.resume:
         await in_thread(lambda: check_keys(by_role, request.settings))
-    objects = {role: one for role, one in by_role.items() if not isinstance(one, str)}
-    return _Arguments(request, built, objects, taken)
+    objects = {role: entry for role, entry in by_role.items() if not isinstance(entry, str)}
+    return _Arguments(request, built, objects, listed_tools)
 
 
 async def _evaluate_on_cluster(
@@ -272,11 +272,11 @@ async def _evaluate_on_cluster(
     from textassay.workers.driver import Cluster, FollowedRun, run_with_workers
 
     place = Cluster.parse(cluster, workers)
-    given = await _read_arguments(examples, **arguments)
+    inputs = await _read_arguments(examples, **arguments)
     objects = {
-        "method": given.method is not None,
-        "model": bool(given.models),
-        "tools": any(not isinstance(tool, str) for tool in given.tools),
+        "method": inputs.method is not None,
+        "model": bool(inputs.models),
+        "tools": any(not isinstance(tool, str) for tool in inputs.tools),
     }
     for name, is_object in objects.items():
         if is_object:
@@ -287,7 +287,7 @@ async def _evaluate_on_cluster(
     async with display_progress(lambda: followed.progress, progress):
         return await run_with_workers(
             examples,
-            given.request,
+            inputs.request,
             place,
             followed=followed,
             notify=_log.warning,
@@ -307,13 +307,13 @@ async def open_evaluation(
     Raises:
         ConfigurationError: An argument is wrong or would have no effect; no model was called.
     """
-    given = await _read_arguments(examples, dry=dry, **arguments)
-    request, objects = given.request, given.models
+    inputs = await _read_arguments(examples, dry=dry, **arguments)
+    request, objects = inputs.request, inputs.models
     # a model given by name still takes the settings
     if objects and not set(request.models) - set(objects):
         check_settings(request.settings, objects)
     async with open_session(
-        examples, request, method=given.method, models=objects, tools=given.tools, dry=dry
+        examples, request, method=inputs.method, models=objects, tools=inputs.tools, dry=dry
     ) as session:
         if session.warning and not dry:
             _log.warning("%s", session.warning)
@@ -368,11 +368,11 @@ def models_by_role(model: ModelsByRole | None) -> dict[str, str | Model]:
     if model is None:
         return {}
     by_role = dict(model) if isinstance(model, Mapping) else {"": model}
-    for one in by_role.values():
-        if not isinstance(getattr(one, "name", one), str):
+    for entry in by_role.values():
+        if not isinstance(getattr(entry, "name", entry), str):
             raise ConfigurationError(
                 "model= takes a name, a connected model, or a mapping of these by role, such as"
-                f" {{'juror1': NAME, 'juror2': NAME}}, not {one!r}"
+                f" {{'juror1': NAME, 'juror2': NAME}}, not {entry!r}"
             )
     return by_role
 
@@ -393,7 +393,7 @@ class _Signed(Graph):
     async def run(self, input: Any) -> Any:
         """Run the graph and sign its scores."""
         result = await super().run(input)
-        return [self._sign(one) for one in result] if isinstance(result, list) else result
+        return [self._sign(score) for score in result] if isinstance(result, list) else result
 
     def _sign(self, yielded: object) -> object:
         if not isinstance(yielded, Score):
@@ -451,8 +451,8 @@ class GraphMethod(TaskMethod):
     def _digest(self) -> str:
         # the drawing names every node and edge, so a graph with other wires or other agents has
         # another signature
-        drawn = f"{self.graph.to_mermaid()}{self._code}"
-        return hashlib.sha256(drawn.encode()).hexdigest()[:6]
+        text = f"{self.graph.to_mermaid()}{self._code}"
+        return hashlib.sha256(text.encode()).hexdigest()[:6]
 
     def describe(self) -> dict[str, Any]:
         """Return graph, digests of its agents' code, the models in them, task and aspects."""

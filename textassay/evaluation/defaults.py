@@ -29,9 +29,9 @@ def with_default_model(
     Raises:
         ConfigurationError: Neither a model nor a method is named.
     """
-    found = dict(models)
-    if found or method == TOOLS or (method is not None and Path(method).is_dir()):
-        return found
+    by_role = dict(models)
+    if by_role or method == TOOLS or (method is not None and Path(method).is_dir()):
+        return by_role
     if named := os.environ.get(MODEL_VARIABLE, "").strip():
         return {"": named}
     if method is None:
@@ -39,7 +39,7 @@ def with_default_model(
             "no model is named: give model='openai/gpt-4.1-mini' or another, or set"
             f" {MODEL_VARIABLE}"
         )
-    return found
+    return by_role
 
 
 def default_method(models: Mapping[str, str | Model]) -> str:

@@ -418,8 +418,8 @@ def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     left_out = count_left_out(example.source) if traits_of(method).shows_source else None
     if left_out is None:
         return ()
-    count, what = left_out
-    text = f"the conversation was shortened: {count:,} characters of {what} were left out"
+    count, contents = left_out
+    text = f"the conversation was shortened: {count:,} characters of {contents} were left out"
     return ({"text": text, "left_out": count},)
 
 

@@ -62,7 +62,7 @@ class Exchange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {name: one for name, one in vars(self).items() if name != "thoughts" or one}
+        return {name: value for name, value in vars(self).items() if name != "thoughts" or value}
 
 
 class Recorder(Wrapper):
@@ -75,8 +75,8 @@ class Recorder(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Forward the request and write both down."""
         response = await ask(call)
-        known = not response.usage.calls  # counted calls were not in the cache
-        self._exchanges.append(_exchange(self.name, call.request, response if known else None))
+        was_cached = not response.usage.calls  # counted calls were not in the cache
+        self._exchanges.append(_exchange(self.name, call.request, response if was_cached else None))
         return response
 
 
@@ -132,8 +132,8 @@ def exchanges_of_run(
     }
     # only the run's own cache: its settings may name a server, which must not be called here
     settings = Settings(cache=_cache_of(folder, manifest))
-    own = {"settings": settings, **(reading or {})}
-    return _repeat_requests(data, request.model_copy(update=own), models, ids, manifest)
+    changes = {"settings": settings, **(reading or {})}
+    return _repeat_requests(data, request.model_copy(update=changes), models, ids, manifest)
 
 
 async def _repeat_requests(
@@ -165,7 +165,7 @@ async def _dry_run(
     run: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     exchanges: list[Exchange] = []
-    left = set(ids)
+    unseen = set(ids)
 
     def observe(model: Model) -> Model:
         return Recorder(model, exchanges)
@@ -174,17 +174,17 @@ async def _dry_run(
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
         needs = traits_of(session.method).needs
         if run is not None:
-            for what in describe_later_changes(run, session.method, session.data):
-                _log.warning("%s changed since the run, which may have sent other prompts", what)
+            for part in describe_later_changes(run, session.method, session.data):
+                _log.warning("%s changed since the run, which may have sent other prompts", part)
         total = session.data.count
         judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):
             if ids:
-                if not left:
+                if not unseen:
                     break
-                if example.id not in left:
+                if example.id not in unseen:
                     continue
-                left.remove(example.id)
+                unseen.remove(example.id)
             # requests of an earlier example belong to that example
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
@@ -192,10 +192,10 @@ async def _dry_run(
             remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
             if remaining:
                 await session.method.graph.run(Assignment(example=example, aspects=remaining))
-            for one in exchanges:
-                yield replace(one, id=example.id)
-    if left:
-        raise UnknownName("example", min(left), [])
+            for exchange in exchanges:
+                yield replace(exchange, id=example.id)
+    if unseen:
+        raise UnknownName("example", min(unseen), [])
 
 
 def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:

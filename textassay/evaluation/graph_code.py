@@ -104,7 +104,7 @@ class _Describer:
         if isinstance(value, Mapping):
             # in the same order in every process, since an object is described at its first mention
             ordered = sorted(value.items(), key=lambda pair: self._describe_alone(pair[0]))
-            pairs = (f"{self.value(key)}: {self.value(held)}" for key, held in ordered)
+            pairs = (f"{self.value(key)}: {self.value(item)}" for key, item in ordered)
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, set | frozenset):
             return f"{{{', '.join(map(self.value, sorted(value, key=self._describe_alone)))}}}"
@@ -149,7 +149,7 @@ class _Describer:
         if isinstance(value, BaseModel):
             return self.value({name: getattr(value, name) for name in type(value).model_fields})
         if is_dataclass(value):
-            return self.value({one.name: getattr(value, one.name, None) for one in fields(value)})
+            return self.value({i.name: getattr(value, i.name, None) for i in fields(value)})
         if hasattr(value, "to_numpy"):  # a table, whose `repr` is cut and depends on the terminal
             labels = list(getattr(value, "columns", ())), getattr(value, "index", ())
             return self.value([value.to_numpy().tolist(), labels])
@@ -164,12 +164,12 @@ class _Describer:
         module = inspect.getmodule(type(value))
         if module is not None and module.__name__.startswith("textassay."):
             # such as `once(rule)`, without its remembered calls
-            held = getattr(value, "__dict__", {}).items()
-            return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
+            inner = getattr(value, "__dict__", {}).items()
+            return self.value({k: v for k, v in inner if callable(v) or isinstance(v, _SIMPLE)})
         if _is_installed(module):
-            held = getattr(value, "__dict__", {}).items()
+            inner = getattr(value, "__dict__", {}).items()
             # such as a template's, which jinja compiles from its text
-            functions = {k: v for k, v in held if isinstance(v, types.FunctionType)}
+            functions = {k: v for k, v in inner if isinstance(v, types.FunctionType)}
             return f"{_describe_installed(value)} {self.value(functions)}"
         names = [name for kind in type(value).__mro__ for name in _slots(kind)]
         state = {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -179,8 +179,8 @@ class _Describer:
         named = f"{function.__module__}.{function.__qualname__}"
         if _is_known(function.__code__.co_filename):
             # functions inside built-in decorators may be the user's
-            held = [*_closure(function).values()] if function.__closure__ else []
-            return f"{named} {self.value(held)}" if held else named
+            values = [*_closure(function).values()] if function.__closure__ else []
+            return f"{named} {self.value(values)}" if values else named
         uses: dict[str, Any] = {
             "defaults": function.__defaults__,
             "keywords": function.__kwdefaults__,
@@ -191,15 +191,15 @@ class _Describer:
 
     def _globals(self, function: types.FunctionType) -> dict[str, Any]:
         """Return the global values that a function mentions, also in the user's modules."""
-        held: dict[str, Any] = {}
+        items: dict[str, Any] = {}
         mentioned = set(_names(function.__code__))
         for name in mentioned & function.__globals__.keys():
             value = function.__globals__[name]
-            held[name] = value
+            items[name] = value
             if isinstance(value, types.ModuleType) and not _is_installed(value):
-                taken = mentioned & vars(value).keys()
-                held |= {f"{name}.{attribute}": vars(value)[attribute] for attribute in taken}
-        return held
+                attributes = mentioned & vars(value).keys()
+                items |= {f"{name}.{attribute}": vars(value)[attribute] for attribute in attributes}
+        return items
 
     def _class(self, kind: type) -> str:
         named = f"{kind.__module__}.{kind.__qualname__}"
@@ -255,14 +255,14 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
     """Return the values in a function's closure by name, without empty cells."""
-    held = {}
+    values = {}
     cells = function.__closure__ or ()
     for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
         try:
-            held[name] = cell.cell_contents
+            values[name] = cell.cell_contents
         except ValueError:
             continue
-    return held
+    return values
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -283,12 +283,12 @@ def _source(code: types.CodeType) -> str:
 
 
 def _describe_bytes(code: types.CodeType) -> str:
-    held = (
-        _describe_bytes(one) if isinstance(one, types.CodeType) else _constant(one)
-        for one in code.co_consts
+    constants = (
+        _describe_bytes(constant) if isinstance(constant, types.CodeType) else _constant(constant)
+        for constant in code.co_consts
     )
     names = f"{code.co_varnames} {code.co_names}"
-    return f"{code.co_name} {names} {code.co_code.hex()} [{', '.join(held)}]"
+    return f"{code.co_name} {names} {code.co_code.hex()} [{', '.join(constants)}]"
 
 
 def _constant(value: object) -> str:

@@ -76,7 +76,7 @@ def build_manifest(
 def _kept_files(request: RunRequest) -> dict[str, str]:
     """Return the texts of the user's files that determine the requests, by path."""
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
-    kept: dict[str, str] = {}
+    by_path: dict[str, str] = {}
     for path in named:
         # tasks, trees and prompts; ratings and examples, which may be large, have other suffixes
         if not isinstance(path, str) or not path.endswith((".jinja", ".toml", ".json")):
@@ -86,10 +86,10 @@ def _kept_files(request: RunRequest) -> dict[str, str]:
         if path.endswith(".jinja"):
             # with included files beside it; files of the package are named without a folder
             texts = prompt_files(path)
-            kept |= {name: text for name, text in texts.items() if Path(name).is_absolute()}
+            by_path |= {name: text for name, text in texts.items() if Path(name).is_absolute()}
         elif Path(path).stat().st_size <= 2**20:  # a larger file is not just a task or a tree
-            kept[path] = Path(path).read_text(encoding="utf-8")
-    return kept
+            by_path[path] = Path(path).read_text(encoding="utf-8")
+    return by_path
 
 
 @contextmanager
@@ -98,14 +98,14 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
 
     The copies have the content that the run read, and exist inside the block.
     """
-    kept = manifest.get("files", {})
-    found = {path: Path(path).read_text("utf-8") for path in kept if Path(path).is_file()}
-    if found == kept:
+    recorded = manifest.get("files", {})
+    current = {path: Path(path).read_text("utf-8") for path in recorded if Path(path).is_file()}
+    if current == recorded:
         yield request
         return
     with TemporaryDirectory() as place:
         copies: dict[str, str] = {}
-        for path, text in kept.items():
+        for path, text in recorded.items():
             # included files are beside their prompt; a foreign manifest cannot name another place
             folder = Path(place) / digest_of({"folder": str(Path(path).parent)})
             folder.mkdir(exist_ok=True)
@@ -135,10 +135,10 @@ def describe_later_changes(
 
 def _installed_version(name: str) -> str:
     """Return the version of a library."""
-    found = distribution(name)
+    package = distribution(name)
     # `version` parses the whole metadata as an e-mail, including the README
-    stated = re.search(r"^Version: (\S+)", found.read_text("METADATA") or "", re.MULTILINE)
-    return found.version if stated is None else stated[1]
+    stated = re.search(r"^Version: (\S+)", package.read_text("METADATA") or "", re.MULTILINE)
+    return package.version if stated is None else stated[1]
 
 
 def with_absolute_paths(request: RunRequest) -> RunRequest:
@@ -212,11 +212,11 @@ def _public(settings: Settings) -> Settings:
     roles = {
         role: {
             name: public_address(value) if name == "api_base" else value
-            for name, value in own.items()
+            for name, value in overrides.items()
             if name not in unrecorded and name != "endpoints"
         }
-        | ({"endpoints": _places(own["endpoints"])} if own.get("endpoints") else {})
-        for role, own in settings.roles.items()
+        | ({"endpoints": _places(overrides["endpoints"])} if overrides.get("endpoints") else {})
+        for role, overrides in settings.roles.items()
     }
     return settings.model_copy(
         update={
@@ -251,18 +251,18 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return in words why the scores of two manifests are incomparable; may be empty."""
     # the signature comes last: it changes with all others, which describe the difference better
     changes = (
-        _difference(_comparable(what, old.get(what)), _comparable(what, new.get(what)), what)
-        for what in ("data", "method", "models", "signature")
+        _difference(_comparable(entry, old.get(entry)), _comparable(entry, new.get(entry)), entry)
+        for entry in ("data", "method", "models", "signature")
     )
     return next(filter(None, changes), "")
 
 
-def _comparable(what: str, value: Any) -> Any:
+def _comparable(entry: str, value: Any) -> Any:
     """Return the part of a manifest's entry that all sessions of a run must share."""
-    if what == "data" and isinstance(value, Mapping):
+    if entry == "data" and isinstance(value, Mapping):
         # the path may differ between machines; scores depend on the content
         return value.get("digest")
-    if what == "models" and isinstance(value, Mapping):
+    if entry == "models" and isinstance(value, Mapping):
         models = {
             role: {key: model.get(key) for key in ("name", "identity")}
             for role, model in value.items()
@@ -330,7 +330,7 @@ def settings_to_resume(
     """
     check_manifest(folder, manifest)
     recorded = dict(_mapping(manifest["settings"]))
-    roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
+    roles = {role: dict(_mapping(table)) for role, table in recorded.get("roles", {}).items()}
     new_roles = new.get("roles") or {}
     for role, name in in_every_role(request.models, {**roles, **new_roles}).items():
         if name.partition("/")[0] in ("llamacpp", "transformers", "replay", EMBEDDED):
@@ -339,11 +339,11 @@ def settings_to_resume(
         here = {**new, **new_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
     _check_cache(folder, recorded, new)
-    kept = {role: _without_secrets(own) for role, own in roles.items()}
-    for role in kept:
+    public_roles = {role: _without_secrets(overrides) for role, overrides in roles.items()}
+    for role in public_roles:
         if "api_base" in new:  # the new address applies to all roles
-            kept[role].pop("api_base", None)
-    before = {**_without_secrets(recorded), "roles": kept}
+            public_roles[role].pop("api_base", None)
+    before = {**_without_secrets(recorded), "roles": public_roles}
     # a spent budget must not stop the resumed run at once; sessions that submit and collect batches
     # share one budget, which submitting does not spend
     if not before.get("submit_only"):

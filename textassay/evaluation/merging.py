@@ -116,8 +116,8 @@ def merge(run: str | Path, *, partial: bool = False) -> MergeResult:
                 f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
                 "partial=True"
             )
-        made = _merge(run, sources, partial=partial)
-        return replace(made, absent=absent, unneeded_batches=unneeded)
+        result = _merge(run, sources, partial=partial)
+        return replace(result, absent=absent, unneeded_batches=unneeded)
 
 
 def _sources(run: Path) -> list[_Source]:
@@ -220,9 +220,9 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> MergeResu
         # counts and file come from the same pass, so that they agree
         write_synced(unfinished, _lines(sources, tally, replaced, partial=partial))
         tally.pay(replaced.usage)
-        kept = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
-        if kept:
-            merge_answers(run / ANSWERS, reversed(kept))
+        answers = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
+        if answers:
+            merge_answers(run / ANSWERS, reversed(answers))
         differing = _keep_artifacts(run, sources)
         # without a manifest the folder is not a run, so a crash in the next three lines leaves no
         # apparently complete run

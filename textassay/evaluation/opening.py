@@ -54,22 +54,22 @@ async def open_models(
     by_role: dict[str, Model] = {}
     for role, model in in_every_role(models, (*settings.roles, *recorded)).items():
         if isinstance(model, str):
-            own = uncached.for_role(role)
+            of_model = uncached.for_role(role)
             if is_replay(model):
                 from textassay.runtime.backends.replay import with_recorded_sampling
 
-                own = with_recorded_sampling(model, own, role)
-            same = (known for name, how, known in opened if (name, how) == (model, own))
+                of_model = with_recorded_sampling(model, of_model, role)
+            same = (o for name, how, o in opened if (name, how) == (model, of_model))
             connected = next(same, None)
             if connected is None:
                 await load_backend(model)
-                connected = await stack.enter_async_context(connect_model(model, own, budget))
-                opened.append((model, own, connected))
+                connected = await stack.enter_async_context(connect_model(model, of_model, budget))
+                opened.append((model, of_model, connected))
             by_role[role] = connected
         else:
             by_role[role] = model
-    connected_models = (one for one in by_role.values() if isinstance(one, ConnectedModel))
-    unpriced = [one.name for one in connected_models if one.price is None]
+    connected_models = (model for model in by_role.values() if isinstance(model, ConnectedModel))
+    unpriced = [candidate.name for candidate in connected_models if candidate.price is None]
     # without a price, a cost limit would never be reached
     if settings.max_cost is not None and unpriced:
         raise ConfigurationError(
@@ -157,55 +157,55 @@ class UsedRoles(Mapping[str, Model]):
 
     def warn_of_unused(self, method: str) -> None:
         """Log a warning for each given role that is not used."""
-        known = ", ".join(sorted(self._used - {"", "tools"})) or "none"
+        roles = ", ".join(sorted(self._used - {"", "tools"})) or "none"
         for role in sorted(self._models.keys() - self._used - {""}):
-            _log.warning("role %r is not used; the roles of %s: %s", role, method, known)
+            _log.warning("role %r is not used; the roles of %s: %s", role, method, roles)
 
 
 def with_default_tools(
-    request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
+    request: RunRequest, tools: Sequence[str | Tool] | None, earlier: Path | None
 ) -> tuple[RunRequest, str]:
     """Return the request with default tools if it names none, and a notice of them.
 
     The notice names parameters as Python takes them. It is empty without tools, or if an `earlier`
     run has chosen them.
     """
-    if request.tools or given:
+    if request.tools or tools:
         return request, ""
-    taken, left_out = default_tools(request.method)
-    if not taken:
+    defaults, left_out = default_tools(request.method)
+    if not defaults:
         return request, ""
     if earlier is not None:
         before = request_from_manifest(read_manifest(earlier)).tools
-        return request.model_copy(update={"tools": before or taken}), ""
+        return request.model_copy(update={"tools": before or defaults}), ""
     missing = "".join(
         f"; pip install 'textassay[{extra}]' adds {spec}" for spec, extra in left_out.items()
     )
-    notice = f"tools: {', '.join(taken)} (the default; tools= names others{missing})"
-    return request.model_copy(update={"tools": taken}), notice
+    notice = f"tools: {', '.join(defaults)} (the default; tools= names others{missing})"
+    return request.model_copy(update={"tools": defaults}), notice
 
 
 def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
     """Return the settings of models that the caller connected, for `resume`."""
-    own = {
+    by_role = {
         role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
     }
-    if not own:
+    if not by_role:
         return settings
     # models with an own store, as in `fit`, also have their own batches
     own_batches = {"batch", "submit_only"} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
-    first = next(iter(own.values()))
-    if all(other == first for other in own.values()):
+    first = next(iter(by_role.values()))
+    if all(other == first for other in by_role.values()):
         of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
-        kept = {name: getattr(settings, name) for name in of_the_run}
-        return first.model_copy(update={**kept, **unbatched})
+        shared = {name: getattr(settings, name) for name in of_the_run}
+        return first.model_copy(update={**shared, **unbatched})
     requested = {
         role: {
             name: value
             for name, value in settings_of_role.model_dump(exclude_defaults=True).items()
             if name not in SHARED_BY_ROLES and name not in own_batches
         }
-        for role, settings_of_role in own.items()
+        for role, settings_of_role in by_role.items()
     }
     return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})

@@ -67,34 +67,34 @@ class Progress:
 
 def sum_progress(parts: Iterable[Progress]) -> Progress:
     """Return the joint progress of several workers; no single worker knows the total."""
-    known = list(parts)
+    reports = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
-    for part in known:
+    for part in reports:
         outcomes.update(part.outcomes)
         failures.update(part.failures)
     return Progress(
-        done=sum(part.done for part in known),
+        done=sum(part.done for part in reports),
         total=None,
         # they run in parallel, so the whole takes the longest of their times
-        seconds=max((part.seconds for part in known), default=0.0),
+        seconds=max((part.seconds for part in reports), default=0.0),
         outcomes=dict(outcomes),
-        usage=sum((part.usage for part in known), Usage()),
-        costs=add_costs(item for part in known for item in part.costs.items()),
-        settled_before=sum(part.settled_before for part in known),
+        usage=sum((part.usage for part in reports), Usage()),
+        costs=add_costs(item for part in reports for item in part.costs.items()),
+        settled_before=sum(part.settled_before for part in reports),
         failures=dict(failures),
-        sampled=sum(part.sampled for part in known),
-        unanimous=sum(part.unanimous for part in known),
-        limiters=merge_limiters(state for part in known for state in part.limiters.items()),
+        sampled=sum(part.sampled for part in reports),
+        unanimous=sum(part.unanimous for part in reports),
+        limiters=merge_limiters(state for part in reports for state in part.limiters.items()),
     )
 
 
 def add_costs(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
     """Return the sum of costs by model; a model with an unknown cost has an unknown sum."""
-    found: dict[str, float | None] = {}
+    totals: dict[str, float | None] = {}
     for name, cost in costs:
-        so_far = found.get(name, 0.0)
-        found[name] = None if cost is None or so_far is None else so_far + cost
-    return found
+        so_far = totals.get(name, 0.0)
+        totals[name] = None if cost is None or so_far is None else so_far + cost
+    return totals
 
 
 def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
@@ -105,10 +105,10 @@ def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
 
 def merge_limiters(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
     """Return the state of each model's limiters, one state for each name."""
-    found: dict[str, LimiterState] = {}
+    merged: dict[str, LimiterState] = {}
     for name, state in states:
-        found[name] = found[name] + state if name in found else state
-    return found
+        merged[name] = merged[name] + state if name in merged else state
+    return merged
 
 
 def line(now: Progress) -> str:

@@ -172,8 +172,8 @@ def build_request(kind: type[R], **arguments: Any) -> R:
         reason = str(first["msg"]).removeprefix("Value error, ")
         name = str(first["loc"][0])
         if first["type"] == "literal_error":
-            known = re.findall("'(.+?)'", first["ctx"]["expected"])
-            raise UnknownName(name, str(first["input"]), known) from None
+            choices = re.findall("'(.+?)'", first["ctx"]["expected"])
+            raise UnknownName(name, str(first["input"]), choices) from None
         raise ConfigurationError(f"{name}=: {reason} (given: {first['input']!r})") from None
 
 

@@ -54,8 +54,8 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows
             human = _ratings_of(example, of_one.values()).get(aspect)
             rows.append({**of_one[aspect].model_dump(mode="json"), **fields, "human": human})
     # scores without an example in the data come last: shortened data must not hide them
-    left = [score for of_one in by_id.values() for score in of_one.values()]
-    rows += [score.model_dump(mode="json") for score in left]
+    without_example = [score for of_one in by_id.values() for score in of_one.values()]
+    rows += [score.model_dump(mode="json") for score in without_example]
     return [*Score.model_fields, "system", "group", "human"], rows
 
 
@@ -102,13 +102,13 @@ def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
         "started", "system", "group",
     )  # fmt: skip
     kinds |= dict.fromkeys(texts, pa.string())
-    made = {}
+    arrays = {}
     for name in columns:
         cells: Any = (row.get(name) for row in rows)
         if name == "evidence":
             cells = (None if cell is None else encode(cell).decode() for cell in cells)
-        made[name] = pa.array(list(cells), kinds.get(name, pa.float64()))
-    return pa.table(made)
+        arrays[name] = pa.array(list(cells), kinds.get(name, pa.float64()))
+    return pa.table(arrays)
 
 
 def _by_id(scores: Iterable[Score]) -> tuple[dict[str, dict[str, Score]], list[str]]:
@@ -132,7 +132,7 @@ class Summary(dict[str, Any], Displayed):
         cost, outcomes = self["usage"]["cost"], self["outcomes"]
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
         title += f"; {self['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
-        means = [(name, one["n"], one["mean"]) for name, one in self["aspects"].items()]
+        means = [(name, entry["n"], entry["mean"]) for name, entry in self["aspects"].items()]
         columns = (
             Column("aspect", "aspect"),
             Column("n", "scored", "count"),
@@ -202,8 +202,8 @@ class Run(Displayed):
         Raises:
             KeyError: The run has no score of a text with this id.
         """
-        if found := {score.aspect: score for score in self if score.id == id}:
-            return found
+        if scores := {score.aspect: score for score in self if score.id == id}:
+            return scores
         raise KeyError(f"no score has the id {id!r}; to_pandas() lists all ids")
 
     def __contains__(self, id: object) -> bool:

@@ -121,8 +121,8 @@ class Session:
         """Write the summary, and the method's files for people to read, to the run folder."""
         if self.folder is None:
             return
-        sent = {model.name: model.adaptation.described for model in self.connected}
-        self.folder.add_to_manifest({"sent": sent} if any(sent.values()) else {})
+        adaptations = {model.name: model.adaptation.described for model in self.connected}
+        self.folder.add_to_manifest({"sent": adaptations} if any(adaptations.values()) else {})
         self.folder.write_summary()
         for name, text in getattr(self.method, "artifacts", dict)().items():
             self.folder.keep(name, text)
@@ -182,9 +182,9 @@ async def open_session(
             await write_or_check_manifest(
                 records.folder, session.manifest(), judged, aspects, resume=request.resume
             )
-            sent = records.folder.manifest.get("sent") or {}
+            recorded = records.folder.manifest.get("sent") or {}
             for model in session.connected:
-                model.adaptation.answered_as += sent.get(model.name, {}).get("answered_as", ())
+                model.adaptation.answered_as += recorded.get(model.name, {}).get("answered_as", ())
         yield session
 
 
@@ -314,8 +314,8 @@ async def writing_summary(session: HasSummary) -> AsyncIterator[None]:
         if not isinstance(error, StorageError):
             session.write_summary()
         if not isinstance(error, ConfigurationError):
-            kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
-            error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
+            state = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
+            error.add_note(f"{state}; continue with: textassay resume {folder.path}")
         raise
     # also after Ctrl-C and cancellation: a summary without the last scores would contradict the
     # journal

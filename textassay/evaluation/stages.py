@@ -60,8 +60,8 @@ class SessionModels:
     @property
     def connected(self) -> tuple[ConnectedModel, ...]:
         """The connected models, each once: roles may share a model."""
-        found = {id(m): m for m in self.opened.values() if isinstance(m, ConnectedModel)}
-        return tuple(found.values())
+        by_id = {id(m): m for m in self.opened.values() if isinstance(m, ConnectedModel)}
+        return tuple(by_id.values())
 
     @property
     def batched(self) -> list[ConnectedModel]:
@@ -122,17 +122,17 @@ async def build_session_method(
     Raises:
         ConfigurationError: Method, tools, models and data are incompatible.
     """
-    is_given, taken = method is not None, tuple[Tool, ...]()
+    is_given, opened_tools = method is not None, tuple[Tool, ...]()
     roles = opening.UsedRoles(models.counted)
     if method is None:
-        taken = opening.open_tools(request.method, tools or request.tools, roles, stack)
+        opened_tools = opening.open_tools(request.method, tools or request.tools, roles, stack)
         method = build(
             request.method,
             roles,
             task=request.task,
             aspects=request.aspects,
             options=request.options,
-            tools=_dry_run_tools(taken) if dry else taken,
+            tools=_dry_run_tools(opened_tools) if dry else opened_tools,
         )
     used = {role: models.opened[role] for role in roles.used}
     if not is_given:
@@ -140,7 +140,7 @@ async def build_session_method(
         opening.check_submit_only(request.settings, used)
     _check_data(method, used.values(), info)
     adjust = None if adjusting is None else adjusting(method)
-    await prepare_tools(taken, load=not dry)
+    await prepare_tools(opened_tools, load=not dry)
     return SessionMethod(method, is_given, adjust)
 
 

@@ -73,10 +73,10 @@ def label_of(score: Score, labels: LabelSets) -> str | None:
 
 def details_of(score: Score, labels: LabelSets) -> Row:
     """Return the metadata of a score as JSON values."""
-    known = score.model_dump(mode="json", include=set(_DETAILS), exclude_none=True)
+    values = score.model_dump(mode="json", include=set(_DETAILS), exclude_none=True)
     label = label_of(score, labels)
     return {
-        **{name: known[name] for name in _DETAILS if known.get(name) not in (None, "")},
+        **{name: values[name] for name in _DETAILS if values.get(name) not in (None, "")},
         **({} if label is None else {"label": label, "number": score.value}),
     }
 
@@ -265,8 +265,8 @@ def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
     if falls:
         unit = -unit if score.unit_value is None else 1 - unit
     reason = score.explanation or ""
-    found = {"score": unit, "value": score.value, "reason": reason, "metadata": about}
-    return found | ({"falls": True} if falls else {})
+    row = {"score": unit, "value": score.value, "reason": reason, "metadata": about}
+    return row | ({"falls": True} if falls else {})
 
 
 def text_key(text: str) -> str:

@@ -78,34 +78,34 @@ async def send_scores(
 
 
 async def _send_to_mlflow(client: HttpClient, rows: Iterable[Row]) -> int:
-    known: dict[str, asyncio.Task[set[str]]] = {}
-    sent = 0
+    ids_in: dict[str, asyncio.Task[set[str]]] = {}
+    count = 0
 
     async def send(row: Row) -> None:
-        nonlocal sent
+        nonlocal count
         trace = f"/api/3.0/mlflow/traces/{in_path(row['trace_id'], safe='')}"
-        if trace not in known:
-            known[trace] = asyncio.create_task(_find_in_mlflow(client, trace))
-        if row["metadata"][IDENTITY] not in await known[trace]:
+        if trace not in ids_in:
+            ids_in[trace] = asyncio.create_task(_find_in_mlflow(client, trace))
+        if row["metadata"][IDENTITY] not in await ids_in[trace]:
             await _send(client, f"{trace}/assessments", {"assessment": row})
-            sent += 1
+            count += 1
 
     await _send_all(rows, send)
-    return sent
+    return count
 
 
 async def _find_in_mlflow(client: HttpClient, trace: str) -> set[str]:
     """Return the ids of our scores in a trace."""
-    found = json.loads(await _ask(client, "GET", trace, b""))
-    assessments = found["trace"]["trace_info"].get("assessments") or ()
-    ids = ((one.get("metadata") or {}).get(IDENTITY) for one in assessments)
+    answer = json.loads(await _ask(client, "GET", trace, b""))
+    assessments = answer["trace"]["trace_info"].get("assessments") or ()
+    ids = ((assessment.get("metadata") or {}).get(IDENTITY) for assessment in assessments)
     return {id_ for id_ in ids if id_ is not None}
 
 
 async def _send_all(rows: Iterable[Row], send: Callable[[Row], Awaitable[object]]) -> int:
-    left, count = iter(rows), 0
+    remaining, count = iter(rows), 0
     # calls in flight: the number that a server with a few worker processes answers in parallel
-    while part := list(islice(left, 8)):
+    while part := list(islice(remaining, 8)):
         await asyncio.gather(*map(send, part))
         count += len(part)
     return count
@@ -145,5 +145,5 @@ def _login(server: Server) -> tuple[Mapping[str, str], tuple[str, ...]]:
 
 
 def _basic(user: str, password: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    sent = b64encode(f"{user}:{password}".encode()).decode()
-    return {"Authorization": f"Basic {sent}"}, tuple(filter(None, (sent, password)))
+    credentials = b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {credentials}"}, tuple(filter(None, (credentials, password)))

@@ -23,11 +23,11 @@ class _Methods(UserDict[str, Any]):
     """Method classes by name, each imported when it is first looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        found = self.data[name]
-        if isinstance(found, str):
-            module, _, cls = found.partition(".")
-            found = self.data[name] = getattr(import_module(f"textassay.methods.{module}"), cls)
-        return found
+        method = self.data[name]
+        if isinstance(method, str):
+            module, _, cls = method.partition(".")
+            method = self.data[name] = getattr(import_module(f"textassay.methods.{module}"), cls)
+        return method
 
 
 METHODS = _Methods(
@@ -87,9 +87,9 @@ def build(
     if _is_folder(name):
         return _build_fitted(name, models, task, aspects, options or {})
     method = find(name)
-    loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
+    loaded, parsed = tasks.load(task, aspects), method.Options.read(options or {})
     keywords = {"tools": assistants} if assistants else {}
-    built: Method = method(models, loaded, read, **keywords)
+    built: Method = method(models, loaded, parsed, **keywords)
     return built
 
 
@@ -111,7 +111,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     selected = tuple(tools)
     if not takes_tools(name):
         if selected:
-            taking = [one for one in (*METHODS, TOOLS) if takes_tools(one)]
+            taking = [other for other in (*METHODS, TOOLS) if takes_tools(other)]
             raise ConfigurationError(f"{name} takes no tools; those that do: {', '.join(taking)}")
         return ()
     from textassay.tools.registry import build as build_tools

@@ -126,11 +126,13 @@ class Checklist(PromptMethod):
         """Return the questions known before the run, by id of their aspect, and all aspects."""
         options = self.options
         if not self.reads_rubrics:
-            known, roots = trees.find_parts(
+            questions, roots = trees.find_parts(
                 "checklist", options.checklist, self._task, UNIT, trees.questions_below
             )
             # an aspect with two labels is one question, and its answer is the label
-            return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
+            return questions | {
+                root.id: (_own_question(root),) for root in roots if root.labels
+            }, roots
         if options.output == "questions":
             self.refuse_unused("criteria and points of a rubric are in the data", "output")
         return {}, (_aspect_of_rubric(self._task),)
@@ -212,8 +214,8 @@ class Checklist(PromptMethod):
         """Return the criteria of a row's rubric as questions."""
         parent = self._task.aspects[0].id
         return tuple(
-            Aspect(name=one.id, definition=one.criterion, parent=parent, scale=UNIT)
-            for one in example.rubric
+            Aspect(name=criterion.id, definition=criterion.criterion, parent=parent, scale=UNIT)
+            for criterion in example.rubric
         )
 
     async def _batches(self, questions: tuple[Aspect, ...]) -> list[tuple[Aspect, ...]]:
@@ -281,7 +283,7 @@ class Checklist(PromptMethod):
 
     async def _lay_out(self, questions: list[Decomposition | Failure]) -> tuple[Aspect, ...]:
         """Return the questions of all aspects; an aspect whose questions failed has none."""
-        there = [one for one in questions if isinstance(one, Decomposition)]
+        there = [parts for parts in questions if isinstance(parts, Decomposition)]
         return tuple(item for one in there for item in one.aspects)
 
     async def _fuse(
@@ -294,16 +296,16 @@ class Checklist(PromptMethod):
     ) -> Score:
         """Return the mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
-        own = {question.id for question in questions.aspects}
-        pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
+        ids = {question.id for question in questions.aspects}
+        pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in ids]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
         rises = aspect.higher_is_better  # a bad question's yes is 0
         parts = [r if q.higher_is_better == rises else reverse(r) for q, r in pairs]
         score = await average(example, aspect, parts)
-        kept = ("answer", "quote", "found_in", "p_yes", "mass")
+        fields = ("answer", "quote", "found_in", "p_yes", "mass")
         evidence = [
-            answer_evidence(rating, question_of(question), kept, without=("explanation",))
+            answer_evidence(rating, question_of(question), fields, without=("explanation",))
             | {"id": question.id}
             for question, rating in pairs
         ]
@@ -384,9 +386,9 @@ async def write_checklist(
     grown = await grow(writer_for(models, task, options), roots, 2)
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
-        written = as_questions(root, grown.tree.children(root.id), ())
-        nodes += [root, *written.aspects]
-        notes += written.notes
+        questions = as_questions(root, grown.tree.children(root.id), ())
+        nodes += [root, *questions.aspects]
+        notes += questions.notes
     return GrownTree(tree=AspectTree(aspects=tuple(nodes)), notes=tuple(notes))
 
 

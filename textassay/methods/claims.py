@@ -144,7 +144,7 @@ class ClaimCheck(PromptMethod):
     ) -> list[Score]:
         """Return a score for each aspect, all with the same value; the first has the usage."""
         scores = [await self._score_on(example, aspect, claims, verdicts) for aspect in aspects]
-        return [scores[0], *(one.model_copy(update={"usage": NO_USAGE}) for one in scores[1:])]
+        return [scores[0], *(score.model_copy(update={"usage": NO_USAGE}) for score in scores[1:])]
 
     async def _score_on(
         self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
@@ -156,9 +156,9 @@ class ClaimCheck(PromptMethod):
             return Score(error=problem, outcome=outcome, usage=claims.usage, **about)
         parts = [self._as_share(verdict) for verdict in verdicts]
         score = await Average(signature)(example, aspect, parts)
-        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
+        fields = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
         evidence = tuple(
-            answer_evidence(verdict, claim, kept)
+            answer_evidence(verdict, claim, fields)
             for claim, verdict in zip(claims.items, verdicts, strict=True)
         )
         update: dict[str, Any] = {
@@ -206,7 +206,7 @@ class ClaimCheck(PromptMethod):
         """Return the tool that verifies."""
         tool, *others = self.tools
         if others:
-            names = ", ".join(one.name for one in self.tools)
+            names = ", ".join(tool_.name for tool_ in self.tools)
             raise ConfigurationError(f"one tool verifies the claims, not {names}; name one")
         if tool.scale != UNIT or not tool.higher_is_better:
             raise ConfigurationError(
@@ -308,21 +308,21 @@ def _aspects_about_facts(task: Task) -> tuple[Aspect, ...]:
     They are the chosen aspects about facts, or a single chosen one; `consistency` if a task has
     none about facts.
     """
-    chosen = tuple(aspect for aspect in task.aspects if aspect.name in FACTUAL)
-    if not chosen and len(task.aspects) == 1:
-        chosen = task.aspects
-    if not chosen and task.aspects == task.family:
+    aspects = tuple(aspect for aspect in task.aspects if aspect.name in FACTUAL)
+    if not aspects and len(task.aspects) == 1:
+        aspects = task.aspects
+    if not aspects and task.aspects == task.family:
         definition = (
             "how far the facts that the text states are supported by what it was made from."
         )
-        chosen = (Aspect(name="consistency", definition=definition),)
-    if not chosen:
+        aspects = (Aspect(name="consistency", definition=definition),)
+    if not aspects:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
             f"claims judges whether a text agrees with its source, and none of {names} is about"
             " that; give aspects=consistency, or one aspect alone"
         )
-    return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)
+    return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in aspects)
 
 
 class Claims(Message):
@@ -366,12 +366,12 @@ class ClaimSplitter:
             max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),
         )
-        (found,), usage = answer.read, answer.usage
-        if found:
-            dropped = max(0, len(found) - count)
-            return Claims(items=found[:count], dropped=dropped, usage=usage)
+        (claims,), usage = answer.read, answer.usage
+        if claims:
+            dropped = max(0, len(claims) - count)
+            return Claims(items=claims[:count], dropped=dropped, usage=usage)
         kind, message = "NoClaims", "the text states nothing that could be checked"
-        if found is None:
+        if claims is None:
             cut = f" (cut after max_tokens={answer.max_tokens})" if answer.cut else ""
             kind, reply = "NoClaimList", answer.text[:MAX_QUOTED]
             message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
@@ -402,7 +402,7 @@ ASPECT = Aspect(name="claim", definition="whether the source supports the claim.
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:
     """Return notes on all claims together: abstentions, and claims that were dropped."""
     notes = list[Json]()
-    unread = sum(isinstance(one, Score) and one.outcome != "scored" for one in verdicts)
+    unread = sum(isinstance(verdict, Score) and verdict.outcome != "scored" for verdict in verdicts)
     if unread:
         text = f"{unread} of {len(verdicts)} claims have no verdict"
         notes.append({"text": text, "abstained": unread})

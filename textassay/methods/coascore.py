@@ -127,8 +127,8 @@ class CoAScore(RatingMethod):
     async def _draw_ratings(self, example: Example, chain: Decomposition) -> JointScores:
         """Draw ratings that depend on the seed, the example and the aspect alone."""
         seed = self.options.seed or 0
-        drawn = (_draw_aspects(example, aspect, seed) for aspect in chain.aspects)
-        return JointScores(scores=tuple(drawn))
+        scores = (_draw_aspects(example, aspect, seed) for aspect in chain.aspects)
+        return JointScores(scores=tuple(scores))
 
     async def _judge(
         self,
@@ -222,11 +222,11 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
     chains = {target.id: tree.children(target.id) for target in task.aspects}
     for target in task.aspects:
         if not chains[target.id]:
-            known = ", ".join(root.name for root in tree.roots if tree.children(root.id))
+            names = ", ".join(root.name for root in tree.roots if tree.children(root.id))
             raise ConfigurationError(
-                f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}"
+                f"{path} has no relevant aspects below {target.name!r}; it has some for: {names}"
             )
-    return {one.id: Decomposition(of=one, aspects=chains[one.id]) for one in task.aspects}
+    return {t.id: Decomposition(of=t, aspects=chains[t.id]) for t in task.aspects}
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:

@@ -361,9 +361,9 @@ class RatedWeights:
         names = {name.casefold(): name for name in info.human}
         for aspect in aspects:
             if aspect.name.casefold() not in names:
-                known = ", ".join(info.human) or "nothing"
+                rated = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
-                    f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
+                    f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {rated}."
                     f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in aspects}
@@ -411,10 +411,10 @@ def _read_values(example: Example, scores: list[Score]) -> list[dict[str, float 
     """Return the value of each scorer from 0 to 1, for each aspect of a rated example."""
     for score in scores:
         if score.error and score.outcome == "error":
-            failed = next(one["text"] for one in score.evidence if one["outcome"] == "error")
+            failed = next(entry["text"] for entry in score.evidence if entry["outcome"] == "error")
             who = "the direct evaluator" if failed == DIRECT else failed
             raise DataError(
                 f"fusion=corrw: {who} failed on the rated example {example.id!r}:"
                 f" {score.error.type}: {score.error.message}"
             )
-    return [{one["text"]: one.get("mapped") for one in score.evidence} for score in scores]
+    return [{entry["text"]: entry.get("mapped") for entry in score.evidence} for score in scores]

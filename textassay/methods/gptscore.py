@@ -141,17 +141,17 @@ class GPTScore(PromptMethod):
             alone=bool(options.pmi),
         )
         variants = (options.instruction, options.combine, tables, file, self._task.digest)
-        drawn = () if options.seed is None else (options.seed,)
+        seeds = () if options.seed is None else (options.seed,)
         self.sign(
             ask,
-            (ask.layout, *variants, *drawn),
+            (ask.layout, *variants, *seeds),
             how=self.how,
             scored=scored,
             weights=options.weights,
             direction=options.direction,
             references=self.over_references,
             k=_counts(self._task.aspects, demonstrations),
-            seed=options.seed if drawn else False,
+            seed=options.seed if seeds else False,
             pmi=options.pmi,
         )
 
@@ -202,8 +202,8 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     qualities, more = read_as(table_file("gptscore_aspects"), Qualities)
     loaded = [tasks.load(name) for name in TASKS if name not in READY_TASKS]
     # definitions of the built-in tasks: the paper's words apply only if the user kept them
-    known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
-    return protocols, qualities.model_copy(update={"definitions": known}), digest + more
+    texts = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
+    return protocols, qualities.model_copy(update={"definitions": texts}), digest + more
 
 
 def read_demonstrations(
@@ -221,12 +221,12 @@ def read_demonstrations(
         raise ConfigurationError("seed draws k demonstrations of each aspect; say how many with k")
     data = Examples(Path(path))
     info = data.check()
-    known = tuple(data)
-    shown = {}
+    examples = tuple(data)
+    by_aspect = {}
     for aspect in aspects:
         names = qualities.of(aspect).names | {aspect.name.casefold()}
         # a demonstration without an aspect is for all aspects
-        pool = [e for e in known if _aspect_of(e) in ("", *names)]
+        pool = [e for e in examples if _aspect_of(e) in ("", *names)]
         if k and k > len(pool):
             raise ConfigurationError(
                 f"{path} contains {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
@@ -234,8 +234,8 @@ def read_demonstrations(
         if k and seed is not None:
             # seeded per aspect: adding an aspect does not change the demonstrations of the others
             pool = random.Random(f"{seed}\x1f{aspect.id}").sample(pool, k)
-        shown[aspect.id] = tuple(pool[:k])
-    return shown, info.digest
+        by_aspect[aspect.id] = tuple(pool[:k])
+    return by_aspect, info.digest
 
 
 def _aspect_of(demonstration: Example) -> str:

@@ -145,9 +145,9 @@ class HDEval(RatingMethod):
         """Return the average over a branch, with every node's rating as evidence."""
         if isinstance(ratings, Failure):
             ratings = [ratings] * len(criteria)
-        own = {node.id for node in branch.tree}
+        ids = {node.id for node in branch.tree}
         pairs = zip(criteria, ratings, strict=True)
-        rated = [(node, part) for node, part in pairs if node.id in own]
+        rated = [(node, part) for node, part in pairs if node.id in ids]
         evidence = [as_evidence(part, text=node.name, id=node.id) for node, part in rated]
         parts = [part for _, part in rated]
         return await self._average(example, aspect, parts, evidence=[*evidence, *branch.notes])
@@ -155,9 +155,9 @@ class HDEval(RatingMethod):
     @property
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
-        given = tree_digest(self._known.values())
+        digest = tree_digest(self._known.values())
         grown = f"{self._decomposer.digest}|{self.options.depth}" if self._growing else ""
-        return f"{given}|{grown}"
+        return f"{digest}|{grown}"
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -173,11 +173,11 @@ class HDEval(RatingMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the known trees with their definitions."""
-        given = {
+        trees_ = {
             root: [node.id for node in branch.tree] for root, branch in self._known_branches.items()
         }
         criteria = {id_: node.definition for id_, node in self._known.items()}
-        return super().describe() | {"trees": given, "criteria": criteria}
+        return super().describe() | {"trees": trees_, "criteria": criteria}
 
 
 def decomposer_for(
@@ -241,8 +241,8 @@ class NodeRatings(RatingMethod):
         """Every node by id."""
         self._as_given = options
         # by the task's own aspects; its prompt digest changes with any word of the nodes
-        own = task.model_copy(update={"aspects": trees.on_scale(task.aspects, SCALE)})
-        self.scorer = HDEval.scorer_for(models, own, options, variant=tree_digest(rated))
+        scaled = task.model_copy(update={"aspects": trees.on_scale(task.aspects, SCALE)})
+        self.scorer = HDEval.scorer_for(models, scaled, options, variant=tree_digest(rated))
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
 
     def prepare(self) -> None:

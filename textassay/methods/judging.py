@@ -163,7 +163,7 @@ class PromptMethod(TaskMethod, ABC):
         if "name" not in vars(cls):  # a base of methods
             return
         members = {name: getattr(cls, name, None) for name in dir(cls)}
-        lacks = [n for n, one in members.items() if getattr(one, "__isabstractmethod__", False)]
+        lacks = [n for n, value in members.items() if getattr(value, "__isabstractmethod__", False)]
         for base in cls.__mro__:  # class variables that a base declares without a value
             declared = inspect.get_annotations(base).items()
             lacks += [n for n, of in declared if "ClassVar" in str(of) and n not in members]
@@ -523,14 +523,14 @@ class RatingMethod(ScoringMethod):
             ask = Ask(model, options.prompt or "typed_rating", task)
             return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")
-        own = None if prompt else options.prompt
+        custom = None if prompt else options.prompt
         ends_in_rating = cls.ends_in_rating and not prompt
         # several samples were requested explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(
             model,
-            own or rating_prompt(profile, prompt or cls.prompt, ends_in_rating=ends_in_rating),
+            custom or rating_prompt(profile, prompt or cls.prompt, ends_in_rating=ends_in_rating),
             task,
             layout=options.prompt_layout,
             n=options.n,
@@ -550,6 +550,6 @@ class RatingMethod(ScoringMethod):
             form=options.form,
             parse_retries=options.parse_retries,
             structured=cls.structured,
-            labels_prompt="" if own or prompt else cls.labels_prompt,
+            labels_prompt="" if custom or prompt else cls.labels_prompt,
             variant=variant,
         )

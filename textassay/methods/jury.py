@@ -135,9 +135,9 @@ class Jury(RatingMethod):
     ) -> Score:
         """Return the combined rating, with each juror's rating as evidence."""
         pairs = zip(panel, ratings, strict=True)
-        own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
-        evidence = tuple(as_evidence(rating, text=name) for name, rating in own)
-        parts = [rating for _, rating in own]
+        seats = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
+        evidence = tuple(as_evidence(rating, text=name) for name, rating in seats)
+        parts = [rating for _, rating in seats]
         score = await self._average(example, aspect, parts, evidence=evidence)
         if score.error:
             return score
@@ -170,11 +170,11 @@ class Jury(RatingMethod):
     def signature(self) -> str:
         """Signature of the first juror, with the names and prompt digests of all."""
         first = self._jurors[0]
-        own = first.signature_as(self.how)
+        whole = first.signature_as(self.how)
         models = "+".join(juror.ask.model.name for juror in self._jurors)
         words = "+".join(juror.prompt_digest for juror in self._jurors)
-        own = own.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1)
-        return own.replace(f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1)
+        whole = whole.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1)
+        return whole.replace(f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1)
 
     @property
     def judges(self) -> tuple[Model, ...]:
@@ -218,7 +218,7 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
         if (match := re.fullmatch(r"juror(\d*)", role))
     ]
     # by number, not by order in the mapping: a resumed run must seat them in the same order
-    seated = [model for _, model in sorted(numbered, key=lambda one: one[0])]
+    seated = [model for _, model in sorted(numbered, key=lambda pair: pair[0])]
     if not seated and "" in models:
         seated = [models[""]]
     if not seated:

@@ -118,7 +118,7 @@ class TaskMethod:
     def traits(self) -> Traits:
         """The attributes with the names of traits."""
         attributes: dict[str, Any] = {
-            one.name: getattr(self, one.name, one.default) for one in fields(Traits)
+            trait.name: getattr(self, trait.name, trait.default) for trait in fields(Traits)
         }
         return Traits(**attributes)
 
@@ -178,8 +178,8 @@ class PromptOptions(CheckedOptions):
     @property
     def explicit_sampling(self) -> tuple[str, ...]:
         """The sampling parameters that the user set, which are never left out silently."""
-        given = self.model_dump(include={"temperature", "seed"}, exclude_unset=True)
-        return tuple(n for n in ("temperature", "seed") if given.get(n) is not None)
+        sampling = self.model_dump(include={"temperature", "seed"}, exclude_unset=True)
+        return tuple(n for n in ("temperature", "seed") if sampling.get(n) is not None)
 
     prompt_layout: Layout = "paper"
     """Order of prompts."""

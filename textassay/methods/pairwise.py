@@ -161,15 +161,15 @@ class Pairwise(PromptMethod):
         evidence.
         """
         choices = [first, second] if second else [first]
-        explanations = (one.explanation for one in choices if one.explanation)
+        explanations = (choice.explanation for choice in choices if choice.explanation)
         update: dict[str, Any] = {
-            "usage": sum((one.usage for one in choices), NO_USAGE),
+            "usage": sum((choice.usage for choice in choices), NO_USAGE),
             "explanation": "\n\n".join(explanations) or None,
         }
-        notes = tuple(note for one in choices for note in one.evidence)
-        values = [one.value for one in choices if one.value is not None]
+        notes = tuple(note for choice in choices for note in choice.evidence)
+        values = [choice.value for choice in choices if choice.value is not None]
         if len(values) < len(choices):
-            unusable = next(one for one in choices if one.error)
+            unusable = next(choice for choice in choices if choice.error)
             return unusable.model_copy(update=update | {"evidence": notes})
         flipped = len({_side(value) for value in values}) > 1
         evidence = [

@@ -157,21 +157,21 @@ class Variants:
         self._seed, self._top, self._limit = seed, top, limit
 
     def __iter__(self) -> Iterator[Example]:
-        known = substitutes(islice(self._examples, self._limit)) if self._edits else ()
+        texts = substitutes(islice(self._examples, self._limit)) if self._edits else ()
         for example in islice(self._examples, self._limit):
             self._refuse_marked(example.id)
             yield example
             for edit in self._edits:
-                yield from self._copies(example, edit, known)
+                yield from self._copies(example, edit, texts)
 
     def _copies(
-        self, example: Example, edit: Edit, known: tuple[SubstituteText, ...]
+        self, example: Example, edit: Edit, texts: tuple[SubstituteText, ...]
     ) -> Iterator[Example]:
         around = EditContext(
             # independent of the order and of the other tests: a resumed run, or one with fewer
             # tests, makes the same copies
             random.Random(f"{self._seed}:{edit.test}:{example.id}"),
-            known,
+            texts,
             self._top,
         )
         edited = edit.change(example, around)
@@ -198,8 +198,8 @@ def substitutes(examples: Iterable[Example], most: int = 50) -> tuple[Substitute
         source = source_of(example)
         if source in by_id:
             continue
-        if own := sentences(example.output):
-            by_id[source] = SubstituteText(source, tuple(own))
+        if lines := sentences(example.output):
+            by_id[source] = SubstituteText(source, tuple(lines))
         if len(by_id) == most:
             break
     return tuple(by_id.values())
@@ -234,8 +234,8 @@ def of_sentences(
     """Return an edit that makes another output of the sentences, if there are enough."""
 
     def change(text: str, around: EditContext) -> str | None:
-        own = sentences(text)
-        return rewritten(own, around.rng) if len(own) >= least else None
+        lines = sentences(text)
+        return rewritten(lines, around.rng) if len(lines) >= least else None
 
     return of_text(change)
 
@@ -362,14 +362,14 @@ def negation(text: str, around: EditContext) -> str | None:
 def entity(example: Example, around: EditContext) -> Example | None:
     """Replace a name by one from another source."""
     matches = list(_NAME.finditer(example.output))
-    known = f"{example.output} {example.source or ''}"
+    seen = f"{example.output} {example.source or ''}"
     others = sorted(
         {
             match[0]
             for sentence in around.foreign_sentences(example)
             for match in _NAME.finditer(sentence)
             # a name that occurs in the text or its source could make the sentence true
-            if match[0] not in known
+            if match[0] not in seen
         }
     )
     if not matches or not others:
@@ -380,34 +380,34 @@ def entity(example: Example, around: EditContext) -> Example | None:
 
 def foreign_sentence(example: Example, around: EditContext) -> Example | None:
     """Insert a sentence from a text about another source."""
-    others = [one for one in around.foreign_sentences(example) if one not in example.output]
-    own = sentences(example.output)
-    if not others or not own:
+    others = [s for s in around.foreign_sentences(example) if s not in example.output]
+    lines = sentences(example.output)
+    if not others or not lines:
         return None
     # in the middle, where it breaks the flow; at the end it could pass for an afterthought
-    own.insert((len(own) + 1) // 2, around.rng.choice(others))
-    return with_output(example, " ".join(own))
+    lines.insert((len(lines) + 1) // 2, around.rng.choice(others))
+    return with_output(example, " ".join(lines))
 
 
-def _shuffle(own: list[str], rng: random.Random) -> str | None:
-    if len(set(own)) < 3:
+def _shuffle(lines: list[str], rng: random.Random) -> str | None:
+    if len(set(lines)) < 3:
         return None
-    order = list(own)
+    order = list(lines)
     # a random order can be the original one; three different sentences make sure that this ends
-    while order == own:
+    while order == lines:
         rng.shuffle(order)
     return " ".join(order)
 
 
-def _repeat(own: list[str], rng: random.Random) -> str:
-    at = rng.randrange(len(own))
-    return " ".join([*own[:at], *[own[at]] * 3, *own[at + 1 :]])
+def _repeat(lines: list[str], rng: random.Random) -> str:
+    at = rng.randrange(len(lines))
+    return " ".join([*lines[:at], *[lines[at]] * 3, *lines[at + 1 :]])
 
 
-def _without_longest(own: list[str], rng: random.Random) -> str:
+def _without_longest(lines: list[str], rng: random.Random) -> str:
     # the longest sentence most likely holds content that a judge of coverage must miss
-    own.remove(max(own, key=len))
-    return " ".join(own)
+    lines.remove(max(lines, key=len))
+    return " ".join(lines)
 
 
 def _replace(text: str, match: re.Match[str], new: str) -> str:
@@ -418,9 +418,9 @@ def _another(digits: str, around: EditContext) -> str:
     """Return another number with as many digits and no leading zero that the first one lacks."""
     low = 0 if len(digits) == 1 else 10 ** (len(digits) - 1)
     while True:
-        drawn = str(around.rng.randrange(low, 10 ** len(digits)))
-        if int(drawn) != int(digits):
-            return drawn
+        number = str(around.rng.randrange(low, 10 ** len(digits)))
+        if int(number) != int(digits):
+            return number
 
 
 POSITION_TESTS = ("swap", "letters", "label-order", "scale-order", "question-order", "alone")
@@ -434,7 +434,7 @@ EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (
     Edit(
         "truncated", "length",
         # a third of two sentences is less than one
-        of_sentences(lambda own, _: " ".join(own[: len(own) - len(own) // 3]), least=3),
+        of_sentences(lambda lines, _: " ".join(lines[: len(lines) - len(lines) // 3]), least=3),
         "the last third cut off",
         seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts"}),
     ),
@@ -493,26 +493,26 @@ def select_tests(names: Iterable[str]) -> tuple[str, ...]:
         UnknownName: There is no such test or family.
     """
     # without the noise floor, a shift could not be distinguished from the judge's own variation
-    chosen = {REPEAT}
+    selected = {REPEAT}
     for name in names:
         if name == "all":
             return TESTS
         if name not in TESTS and name not in FAMILIES:
             raise UnknownName("stress test", name, ["all", *FAMILIES, *TESTS])
-        chosen.update(test for test in TESTS if name in (test, FAMILY_OF[test]))
-    return tuple(test for test in TESTS if test in chosen)
+        selected.update(test for test in TESTS if name in (test, FAMILY_OF[test]))
+    return tuple(test for test in TESTS if test in selected)
 
 
 def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
     """Read `TEST=ASPECT` entries."""
     must_see: dict[str, set[str]] = {}
-    known = [edit.test for edit in EDITS.values() if edit.must_see]
+    tests = [edit.test for edit in EDITS.values() if edit.must_see]
     for entry in entries:
         test, equals, aspect = entry.partition("=")
         if not equals or not aspect:
             raise ConfigurationError(f"must_see= takes TEST=ASPECT, not {entry!r}")
-        if test not in known:
-            raise UnknownName("test that must be seen", test, known)
+        if test not in tests:
+            raise UnknownName("test that must be seen", test, tests)
         must_see.setdefault(test, set()).add(aspect)
     return {test: frozenset(aspects) for test, aspects in must_see.items()}
 

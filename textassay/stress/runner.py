@@ -92,13 +92,13 @@ class StressPlan:
     @classmethod
     def recall(cls, request: RunRequest) -> StressPlan:
         """Return the plan that the request of a resumed run records."""
-        kept = request.stress or {}
-        data = {name: kept[name] for name in _OF_DATA}
+        record = request.stress or {}
+        data = {name: record[name] for name in _OF_DATA}
         return cls(
             request=request.model_copy(update={**data, "stress": None}),
-            tests=tuple(kept["tests"]),
-            must_see=tuple(kept["must_see"]),
-            **{name: kept[name] for name in ("seed", "margin", "confidence")},
+            tests=tuple(record["tests"]),
+            must_see=tuple(record["must_see"]),
+            **{name: record[name] for name in ("seed", "margin", "confidence")},
         )
 
 
@@ -145,15 +145,15 @@ class TypedOrder(FreshSamples):
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask for a later draw, typed questions in the other way."""
-        given, fresh = call.request, super().around
-        if not isinstance(given, DecisionRequest):
+        first, fresh = call.request, super().around
+        if not isinstance(first, DecisionRequest):
             return await fresh(call, ask)
 
         async def decide(request: DecisionRequest) -> DecisionResponse:
-            self.changed = self.changed or request != given
+            self.changed = self.changed or request != first
             return cast(DecisionResponse, await fresh(Call(request), ask))
 
-        return await self._reorder(given, decide)
+        return await self._reorder(first, decide)
 
 
 async def reverse_questions(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
@@ -185,15 +185,15 @@ async def reverse_options(request: DecisionRequest, decide: AskTyped) -> Decisio
 async def ask_alone(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Ask every typed question in a request of its own."""
     responses = await gather([decide(request.about((q,))) for q in request.questions])
-    return combine_answers([one.answers[0] for one in responses], responses)
+    return combine_answers([response.answers[0] for response in responses], responses)
 
 
 def highest_rating(request: RunRequest) -> str:
     """Return the highest rating as this run's judge would write it, for texts that ask for it."""
     if request.method == Pairwise.name:
         return "the better text"
-    known = request.method in METHODS
-    aspects = tasks.load(request.task, request.aspects).aspects if known else ()
+    is_listed = request.method in METHODS
+    aspects = tasks.load(request.task, request.aspects).aspects if is_listed else ()
     tops = {f"{aspect.scale[1]:g}" for aspect in aspects}
     return tops.pop() if len(tops) == 1 else "the highest rating"
 
@@ -313,7 +313,7 @@ class StressRun:
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse impossible tests before any request."""
         check_must_see(self._must_see, method.aspects)
-        if unordered := next((one.name for one in method.aspects if one.is_nominal), None):
+        if unordered := next((aspect.name for aspect in method.aspects if aspect.is_nominal), None):
             raise ConfigurationError(
                 f"a stress test measures how far scores move, and the labels of {unordered!r} have"
                 " no order; choose other aspects"
@@ -342,8 +342,7 @@ class StressRun:
         if form is None:
             return []
         in_letters = all(
-            is_whole(aspect.scale) and aspect.scale[1] - aspect.scale[0] < MAX_LETTERS
-            for aspect in method.aspects
+            is_whole(a.scale) and a.scale[1] - a.scale[0] < MAX_LETTERS for a in method.aspects
         )
         letters: dict[str, Any] = {} if form == "letters" else {"form": "letters"}
         stages = []
@@ -464,7 +463,7 @@ def _change_prompt(request: Any, change: Callable[[str], str]) -> Any:
             request if prompt == request.prompt else request.model_copy(update={"prompt": prompt})
         )
     messages = tuple(
-        ChatMessage(role=one.role, content=change(one.content)) for one in request.messages
+        ChatMessage(role=text.role, content=change(text.content)) for text in request.messages
     )
     if messages == tuple(request.messages):
         return request

@@ -119,11 +119,11 @@ class StressRow:
             "excess": ("excess", "excess_low", "excess_high"),
             "flips": ("flip_rate", "flip_low", "flip_high"),
         }
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, value in asdict(self).items():
             keys = ends.get(name)
-            found |= dict(zip(keys, value.values(), strict=True)) if keys else {name: value}
-        return found
+            values |= dict(zip(keys, value.values(), strict=True)) if keys else {name: value}
+        return values
 
 
 @dataclass
@@ -176,11 +176,11 @@ class JoinedSessions:
         """Return the scores of each test and aspect for which a change is expected."""
         rows = []
         for aspect in aspects:
-            one = _OneAspect(self, aspect)
-            rows += one.measure_unedited()
+            by_aspect = _OneAspect(self, aspect)
+            rows += by_aspect.measure_unedited()
             for edit in edits:
                 expects = expectation(edit, aspect, must_see)
-                rows += [] if expects is None else one.measure_edit(edit, expects)
+                rows += [] if expects is None else by_aspect.measure_edit(edit, expects)
         order = list(dict.fromkeys(row.test for row in rows))
         return sorted(rows, key=lambda row: order.index(row.test))
 
@@ -320,8 +320,8 @@ class _OneAspect:
 
         Empty if a change from `origin` is expected, or a row lacks one of the answers.
         """
-        known = self._x.keys() & self._r.keys() & origin.keys()
-        if not all(id_ in known for id_, *_ in rows):
+        complete = self._x.keys() & self._r.keys() & origin.keys()
+        if not all(id_ in complete for id_, *_ in rows):
             return np.empty(0)
         # movement in both directions cancels in the mean shift, not in absolute changes
         return np.array(
@@ -330,16 +330,16 @@ class _OneAspect:
 
     def _originals(self, answered: SessionScores) -> dict[str, float]:
         """Return the scores of the scored originals."""
-        found = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
-        return {id_: value for id_, value in found if value is not None}
+        scores = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
+        return {id_: value for id_, value in scores if value is not None}
 
     def _span(self) -> tuple[float, float]:
         """Return the scale; for unbounded scores the range of the originals."""
         scale = self._joined.main.scales.get(self._name)
         if scale is not None:
             return scale
-        known = list(self._x.values()) or [0.0]
-        low, high = min(known), max(known)
+        scores = list(self._x.values()) or [0.0]
+        low, high = min(scores), max(scores)
         return (low, high) if low < high else (low - 0.5, high + 0.5)
 
     def _noise_floor(self) -> float | None:
@@ -362,7 +362,7 @@ def verdicts(
             What must be seen has to cost 5 % of the scale in any case.
         confidence: Of the intervals; defects are called at its complement, adjusted by Holm.
     """
-    drafts = [_draft(one, margin, confidence) for one in measured]
+    drafts = [_draft(test, margin, confidence) for test in measured]
     level = 1 - confidence
     # with a margin by the user, each interval decides, without a test
     defects = (
@@ -384,23 +384,23 @@ class _UnadjustedRow:
     within: bool = False
 
 
-def _draft(one: MeasuredTest, margin: float | None, confidence: float) -> _UnadjustedRow:
-    low, high = one.scale
-    must_fall = one.expects != "unchanged"
+def _draft(test: MeasuredTest, margin: float | None, confidence: float) -> _UnadjustedRow:
+    low, high = test.scale
+    must_fall = test.expects != "unchanged"
     default = MARGIN * (high - low)
     # the user's margin is the tolerated shift; it does not change how far a score must fall
     limit = default if margin is None or must_fall else margin
-    row = _describe(one, limit)
-    if not len(one.edited):
+    row = _describe(test, limit)
+    if not len(test.edited):
         return _UnadjustedRow(row)
-    shift = mean_over_groups(one.edited - one.base, one.groups)
+    shift = mean_over_groups(test.edited - test.base, test.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
-    gain, loss = _scale(shift, one.better), _scale(shift, -one.better)
+    gain, loss = _scale(shift, test.better), _scale(shift, -test.better)
     if must_fall:
         return _UnadjustedRow(row, above(_scale(loss, -1, limit), 0), above(loss, 0))
-    sides = [gain] if one.gain_only else [gain, loss]
-    if len(one.excess):
-        excess = mean_over_groups(one.excess, one.groups)
+    sides = [gain] if test.gain_only else [gain, loss]
+    if len(test.excess):
+        excess = mean_over_groups(test.excess, test.groups)
         row = replace(row, excess=excess.estimate(confidence))
         sides.append(excess)
     p = _p_defect(sides, limit, strict=margin is not None)
@@ -437,18 +437,18 @@ def _within(side: Linearized, limit: float, confidence: float) -> bool:
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
-def _describe(one: MeasuredTest, limit: float) -> StressRow:
+def _describe(test: MeasuredTest, limit: float) -> StressRow:
     """Return the counts of one test; shift, p-value and verdict are filled in later."""
-    n, (low, high) = len(one.edited), one.scale
+    n, (low, high) = len(test.edited), test.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4
     middle = (low + high) / 2
-    flipped = int(((one.base > middle) != (one.edited > middle)).sum())
-    moved = float(np.mean(np.abs(one.edited - one.base) >= point - 1e-9)) if n else None
+    flipped = int(((test.base > middle) != (test.edited > middle)).sum())
+    moved = float(np.mean(np.abs(test.edited - test.base) >= point - 1e-9)) if n else None
     return StressRow(
-        test=one.test, family=one.family, aspect=one.aspect, expects=one.expects, n=n, groups=0,
-        shift=Estimate(None), noise=one.noise, excess=Estimate(None), moved=moved,
-        flips=wilson(flipped, n), margin=limit, p_holm=None, unscored=one.unscored,
-        declined=one.declined, verdict="inconclusive",
+        test=test.test, family=test.family, aspect=test.aspect, expects=test.expects, n=n, groups=0,
+        shift=Estimate(None), noise=test.noise, excess=Estimate(None), moved=moved,
+        flips=wilson(flipped, n), margin=limit, p_holm=None, unscored=test.unscored,
+        declined=test.declined, verdict="inconclusive",
     )  # fmt: skip
 
 
@@ -518,8 +518,8 @@ class StressResult(Displayed):
     @property
     def summary(self) -> str:
         """One line with both counts."""
-        held, moved = count_verdicts(self.invariance), count_verdicts(self.sensitivity)
-        line = f"invariance: {held}; sensitivity: {moved}"
+        counts, moved = count_verdicts(self.invariance), count_verdicts(self.sensitivity)
+        line = f"invariance: {counts}; sensitivity: {moved}"
         # a judge that ignores the text is perfectly invariant
         if not self.sensitivity:
             return f"{line} (a judge that always says the same passes invariance: test both)"
@@ -552,5 +552,5 @@ def count_verdicts(rows: Sequence[StressRow]) -> str:
         return "not tested"
     counts = Counter(row.verdict for row in rows)
     more = {"fail": counts["fails"], "inconclusive": counts["inconclusive"]}
-    parts = [f"{count} {what}" for what, count in more.items() if count]
+    parts = [f"{count} {verdict}" for verdict, count in more.items() if count]
     return ", ".join([f"{counts['holds']} of {len(rows)} hold", *parts])

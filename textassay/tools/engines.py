@@ -92,13 +92,13 @@ def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> Mo
         return read_folder(folder, folder.resolve().name)
     if model == PACKAGED_VECTORS:
         return load_packaged_vectors()
-    found = hub_repository(model)
-    if not found:
+    place = hub_repository(model)
+    if not place:
         raise ConfigurationError(
             f"no model at {model!r}: it is neither a folder nor a Hub id such as"
             " organization/name@revision"
         )
-    repository, revision = found
+    repository, revision = place
     fetched = _fetch(repository, revision, engine, cached_only=cached_only)
     # the cache names the folder of a snapshot after its commit
     return read_folder(fetched, f"{repository}@{fetched.name[:12]}")
@@ -325,8 +325,10 @@ def longest_input(files: ModelFiles) -> int | None:
         positions -= int(files.config.get("pad_token_id") or 0) + 1
     limits.append(positions)
     # "no limit" is written as a huge number
-    known = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 10**6]
-    return min(known, default=None)
+    finite = [
+        int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 10**6
+    ]
+    return min(finite, default=None)
 
 
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
@@ -568,17 +570,17 @@ def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = {name: int(config[name]) for name in sizes}
     except (KeyError, TypeError, ValueError) as error:
-        what = f"config.json of {files.label} is missing a size: {error}"
-        raise ConfigurationError(what) from None
+        message = f"config.json of {files.label} is missing a size: {error}"
+        raise ConfigurationError(message) from None
     width, heads = settings["hidden_size"], settings["num_attention_heads"]
     if width % heads:
         raise ConfigurationError(
             f"config.json of {files.label}: hidden_size {width} is not a multiple of {heads} heads"
         )
-    known, activation = transformers.activations.ACT2FN, str(config["hidden_act"])
-    if activation not in known:
+    functions, activation = transformers.activations.ACT2FN, str(config["hidden_act"])
+    if activation not in functions:
         raise ConfigurationError(
-            f"unknown activation {activation!r} in config.json; known: {', '.join(known)}"
+            f"unknown activation {activation!r} in config.json; known: {', '.join(functions)}"
         )
     optional = (*_DEFAULTS, "hidden_act", "type_vocab_size")
     return settings | {name: config[name] for name in optional if name in config}
@@ -670,8 +672,8 @@ class PytorchEngine(ToolEngine):
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
             )
-        known = _INPUTS if self._is_bleurt else tokenizer.model_input_names
-        return Tokenizer(backend), [name for name in _INPUTS if name in known]
+        names = _INPUTS if self._is_bleurt else tokenizer.model_input_names
+        return Tokenizer(backend), [name for name in _INPUTS if name in names]
 
     def _model(self) -> Any:
         name, needs = _HEADS[self.head]

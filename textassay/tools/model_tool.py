@@ -190,7 +190,7 @@ class Runner:
             self._bytes += _size(encoding, done)
             while self._bytes > 64 * 2**20:
                 # evaluations that are not done have waiters and no size yet
-                oldest = next(e for e, one in self._known.items() if one.future.done())
+                oldest = next(e for e, answer in self._known.items() if answer.future.done())
                 self._bytes -= _size(oldest, self._known.pop(oldest).future)
 
     def _leave(self, encodings: Sequence[Encoding], joined: Sequence[_Shared]) -> None:
@@ -292,7 +292,7 @@ class ModelTool(TextTool):
         self, engine: ToolEngine, groups: Sequence[Sequence[Encoding]]
     ) -> list[list[Array]]:
         """Run the model on inputs, all at once, and return the answers of each group."""
-        answers = iter(await self.ask(engine, [one for group in groups for one in group]))
+        answers = iter(await self.ask(engine, [encoding for group in groups for encoding in group]))
         return [[next(answers) for _ in group] for group in groups]
 
     async def prepare(self, *, load: bool = True) -> None:

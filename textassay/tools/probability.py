@@ -153,11 +153,11 @@ class NLI(ModelTool):
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:
     """Return the index of a classifier's entailment output, read from `id2label`."""
-    known = labels(config)
-    indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
+    label_of = labels(config)
+    indices = [index for index, name in label_of.items() if name.strip().lower() == "entailment"]
     if len(indices) != 1:
         # models order labels in two ways: by its place, contradiction might be taken for entailment
-        names = ", ".join(known.values()) or "none"
+        names = ", ".join(label_of.values()) or "none"
         raise ConfigurationError(
             f"{label} is not an NLI model: among its labels ({names}) there is not one "
             "'entailment'; if it is one, name its labels in id2label of its config.json"
@@ -223,10 +223,10 @@ class MiniCheck(NLI):
         if self.reads == "answer":
             answers = answer_tokens(engine, "0", "1", kind="MiniCheck")
             return lambda logits: softmax_at(logits[answers], 1)
-        known = labels(engine.config)
+        names_by_index = labels(engine.config)
         # a config.json without labels means transformers' default, LABEL_0 and LABEL_1
-        if known and len(known) != 2:
-            names = ", ".join(known.values())
+        if names_by_index and len(names_by_index) != 2:
+            names = ", ".join(names_by_index.values())
             raise ConfigurationError(
                 f"{label} does not have two labels (it has {names}), so it is not a MiniCheck "
                 "classifier; an NLI model goes with the tool nli, MiniCheck-Flan-T5 with "
@@ -391,13 +391,13 @@ class UniEval(ModelTool):
 
     def _encode(self, engine: ToolEngine, text: str, example: Example) -> Encoding:
         """Return the question, the output and the other texts, with an end mark after each."""
-        given: dict[Need, str] = {
+        texts: dict[Need, str] = {
             "source": example.source or "",
             "context": example.context or "",
             "references": next(iter(references(example)), ""),
         }
         pieces = [f"question: {self.question.text}", f"{self.question.output_label}: {text}"]
-        pieces += [f"{label}: {given[_PARTS[label]].strip()}" for label in self.question.others]
+        pieces += [f"{label}: {texts[_PARTS[label]].strip()}" for label in self.question.others]
         # UniEval was trained on pieces joined by the text "</s>", which T5's tokenizer reads as the
         # end mark; encoded piece by piece, so that "</s>" inside a text remains text
         encoded = [[*engine.tokenizer.encode_plain(piece), end_mark(engine)] for piece in pieces]
@@ -458,15 +458,15 @@ class BartScore(ModelTool):
         self.direction, self.over_references = direction, over_references
         self.max_tokens = max_tokens
         self.needs = ("premise",) if direction == "src-hypo" else ("references",)
-        what = {
+        conditional = {
             "src-hypo": "the output after its source",
             "ref-hypo": "the output after a reference",
             "hypo-ref": "a reference after the output",
             "f": "output and reference after each other",
         }[direction]
         self.description = (
-            f"BARTScore: mean log-probability that a language model gives {what}, per token, at"
-            " most 0 and in practice -6 to -1; higher is better. Long fluent copies do well."
+            f"BARTScore: mean log-probability that a language model gives {conditional}, per token,"
+            " at most 0 and in practice -6 to -1; higher is better. Long fluent copies do well."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -504,9 +504,9 @@ class BartScore(ModelTool):
         output = example.output.strip()
         if self.direction == "src-hypo":
             return [(premise_of(example) or "", output)]
-        both = [[(one, output), (output, one)] for one in references(example)]
-        kept = {"ref-hypo": slice(1), "hypo-ref": slice(1, 2), "f": slice(2)}[self.direction]
-        return [pair for pairs in both for pair in pairs[kept]]
+        both = [[(reference, output), (output, reference)] for reference in references(example)]
+        directions = {"ref-hypo": slice(1), "hypo-ref": slice(1, 2), "f": slice(2)}[self.direction]
+        return [pair for pairs in both for pair in pairs[directions]]
 
     def _encode(self, engine: ToolEngine, first: str, second: str) -> tuple[Encoding, int]:
         """Return both texts as segments, and how many tokens were cut off."""
@@ -515,16 +515,16 @@ class BartScore(ModelTool):
         types: list[int] = []
         lost = 0
         for segment, text in enumerate((first, second)):
-            one = engine.tokenizer.encode(text)
-            own = list(one.ids)
-            if len(own) > limit:
-                lost += len(own) - limit
+            encoded = engine.tokenizer.encode(text)
+            kept_ids = list(encoded.ids)
+            if len(kept_ids) > limit:
+                lost += len(kept_ids) - limit
                 # the mark at the end is kept, as when a tokenizer truncates
-                end = one.special[-1]
-                own = [*own[: limit - end], *own[len(own) - end :]]
-            ids += own
+                end = encoded.special[-1]
+                kept_ids = [*kept_ids[: limit - end], *kept_ids[len(kept_ids) - end :]]
+            ids += kept_ids
             # the engine finds the border between the two texts by the segment
-            types += [segment] * len(own)
+            types += [segment] * len(kept_ids)
         return Encoding(tuple(ids), tuple(types), (0,) * len(ids)), lost
 
 

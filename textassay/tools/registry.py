@@ -120,15 +120,15 @@ def describe_all() -> tuple[ToolDescription, ...]:
     return tuple(_describe(kind, factory(name=kind)) for kind, factory in kinds.items())
 
 
-def _describe(kind: str, made: Tool) -> ToolDescription:
-    extra = getattr(made, "extra", None)
+def _describe(kind: str, tool: Tool) -> ToolDescription:
+    extra = getattr(tool, "extra", None)
     usable: tuple[str, ...] = (extra,) if extra else ()
     if extra == "nli" and kind not in ("unieval", "bartscore"):  # these have a decoder
         usable = ("nli", "onnx", "static") if kind == "embedding" else ("nli", "onnx")
-    shown = ("description", "scale", "higher_is_better", "needs")
+    attributes = ("description", "scale", "higher_is_better", "needs")
     return ToolDescription(
         kind=kind,
-        **{name: getattr(made, name) for name in shown},
+        **{name: getattr(tool, name) for name in attributes},
         extra=extra,
         installed=not usable or any(map(has_extra, usable)),
     )
@@ -176,11 +176,11 @@ def build(
     tools: list[Tool] = []
     for spec in specs:
         if isinstance(spec, str):
-            tools += [_make(one, model) for one in _expand(spec, table or {})]
+            tools += [_make(item, model) for item in _expand(spec, table or {})]
         else:
             tools.append(_make(spec, model) if isinstance(spec, ToolSpec) else spec)
     # names are columns of the results, and plans refer to them
-    names = [made.name for made in tools]
+    names = [tool.name for tool in tools]
     if twice := sorted(name for name in set(names) if names.count(name) > 1):
         raise ConfigurationError(
             f"two tools are called {twice[0]!r}; give one another name: other={twice[0]}"
@@ -205,8 +205,8 @@ def parse(spec: str) -> ToolSpec:
             " such as rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
         )
     try:
-        given = match["options"] or ""
-        options = dict(parse_qsl(given, strict_parsing=bool(given), keep_blank_values=True))
+        text = match["options"] or ""
+        options = dict(parse_qsl(text, strict_parsing=bool(text), keep_blank_values=True))
     except ValueError:
         raise ConfigurationError(
             f"cannot read the options of the tool {spec!r}; write ?OPTION=VALUE&..."
@@ -274,10 +274,10 @@ def _make(spec: ToolSpec, model: Model | None) -> Tool:
         options["connected"] = model
     # `rouge1` is `Rouge` with its variant; another variant would contradict the name
     fixed = factory.keywords if isinstance(factory, partial) else {}
-    known = [name for name in hints if name not in {*fixed, "connected", "name"}]
+    accepted = [name for name in hints if name not in {*fixed, "connected", "name"}]
     for name in options:
-        if name not in (*known, "connected", "name"):
-            raise UnknownName(f"option of the tool {spec.kind}:", name, known)
+        if name not in (*accepted, "connected", "name"):
+            raise UnknownName(f"option of the tool {spec.kind}:", name, accepted)
     return factory(**{name: _read(spec.kind, name, options[name], hints[name]) for name in options})
 
 

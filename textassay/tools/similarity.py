@@ -77,8 +77,8 @@ class ComparingTool(ModelTool):
         if self.against == "context":
             return ((example.context or "").strip(),), "context"
         # references first, as they are what the output should be
-        if self.against != "source" and (known := references(example)):
-            return known, "references"
+        if self.against != "source" and (texts := references(example)):
+            return texts, "references"
         text = premise(example)
         return (text,) if text else (), "source"
 
@@ -208,7 +208,7 @@ class Embedding(ComparingTool):
         if not mine or not any(others):
             return self.no_tokens()
         ours = np.stack([vectors[s] for s in mine])
-        tables = [(one, ours @ np.stack([vectors[s] for s in one]).T) for one in others if one]
+        tables = [(text, ours @ np.stack([vectors[s] for s in text]).T) for text in others if text]
         other, cosines = max(tables, key=lambda table: sentence_value(table[1], self.measure_))
         return Measurement(
             value=sentence_value(cosines, self.measure_),
@@ -239,7 +239,7 @@ class Embedding(ComparingTool):
 
         pooling, parts = await asyncio.to_thread(read)
         states = await self.ask_grouped(engine, parts)
-        return [pool(one, pooling) if any(map(len, one)) else None for one in states]
+        return [pool(windows, pooling) if any(map(len, windows)) else None for windows in states]
 
 
 def static_vector(engine: StaticEngine, text: str) -> Array | None:
@@ -272,14 +272,14 @@ def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
             f"Likeness in topic and meaning of output and {other}: cosine of sentence embeddings,"
             " -1 to 1; higher is closer. Coarse: misses negation and small facts."
         )
-    what = {
+    comparison = {
         "p": f"how close each sentence of the output is to the nearest one of {other}, on average",
         "r": f"how close each sentence of {other} is to the nearest one of the output, on average",
         "f": f"harmonic mean of how close the sentences of output and {other} are to their nearest",
         "min": f"how close the output's least supported sentence is to the nearest one of {other}",
     }[measure]
     return (
-        f"Sentence-wise likeness in meaning: {what}; cosine of embeddings, -1 to 1; higher is"
+        f"Sentence-wise likeness in meaning: {comparison}; cosine of embeddings, -1 to 1; higher is"
         " closer. Misses negation and small facts."
     )
 
@@ -308,12 +308,12 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
     config = folder / "1_Pooling" / "config.json"
     if not config.is_file():
         return "mean"
-    found = read_json(config)
+    settings = read_json(config)
     # older versions of sentence-transformers wrote a flag for each way of pooling
-    on = [name for name in found if name.startswith("pooling_mode_") and found[name] is True]
-    if found.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
+    on = [name for name in settings if name.startswith("pooling_mode_") and settings[name] is True]
+    if settings.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
         return "mean"
-    if found.get("pooling_mode") == "cls" or on == ["pooling_mode_cls_token"]:
+    if settings.get("pooling_mode") == "cls" or on == ["pooling_mode_cls_token"]:
         return "cls"
     raise ConfigurationError(
         f"{label} pools by {', '.join(on) or 'nothing known'}; known: mean and cls"
@@ -345,8 +345,8 @@ class TokenStates(NamedTuple):
     @classmethod
     def of(cls, windows: Sequence[Encoding], states: list[Array]) -> TokenStates:
         """Return the embeddings of a text that was read in windows."""
-        own = [s[np.array(e.special) == 0] for e, s in zip(windows, states, strict=True)]
-        return cls(np.concatenate(own), np.concatenate(states))
+        own_states = [s[np.array(e.special) == 0] for e, s in zip(windows, states, strict=True)]
+        return cls(np.concatenate(own_states), np.concatenate(states))
 
 
 class BertScore(ComparingTool):
@@ -398,8 +398,8 @@ class BertScore(ComparingTool):
             lambda: [split_windows(engine, text, self.splitter) for text in (output, *texts)]
         )
         states = await self.ask_grouped(engine, parts)
-        embedded = [TokenStates.of(*one) for one in zip(parts, states, strict=True)]
-        if not all(len(one.own) for one in embedded):
+        embedded = [TokenStates.of(*part) for part in zip(parts, states, strict=True)]
+        if not all(len(text.own) for text in embedded):
             return self.no_tokens()
         matches = await asyncio.to_thread(
             lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]

@@ -106,9 +106,7 @@ class Rouge(Computed):
         # rouge-score silently ignores all other characters: two Chinese texts would be empty, and
         # equal if they share a year
         readable = [
-            (tokens, text)
-            for tokens, text in zip(targets, texts[1:], strict=True)
-            if tokens and _is_latin(text)
+            (t, text) for t, text in zip(targets, texts[1:], strict=True) if t and _is_latin(text)
         ]
         if not output or not _is_latin(texts[0]) or not readable:
             return Abstention(
@@ -116,11 +114,11 @@ class Rouge(Computed):
                 message=f"{self.name} reads a-z and 0-9 only, and the output or every reference has"
                 " none, or too many other letters; chrf reads any script",
             )
-        targets, texts = [one for one, _ in readable], (texts[0], *(text for _, text in readable))
+        targets, texts = [t for t, _ in readable], (texts[0], *(text for _, text in readable))
         if self.variant == "rougeL":
             # not by the library, whose table in Python takes minutes for long texts; the value is
             # the same
-            best = max((_rouge_l(output, one) for one in targets), key=lambda one: one.fmeasure)
+            best = max((_rouge_l(output, r) for r in targets), key=lambda one: one.fmeasure)
         else:
             if self.variant == "rougeLsum":
                 longest = max(map(len, targets))
@@ -227,7 +225,7 @@ class SacreBleu(Computed):
         if self.needs_spaces and is_unspaced(example.output):
             return _script_abstention(self.name, "bleu?tokenize=char and chrf do without")
         metric = _sacrebleu(self.metric, **self.options)
-        output, *targets = (normalize("NFC", one) for one in (example.output, *references(example)))
+        output, *targets = (normalize("NFC", t) for t in (example.output, *references(example)))
         return Measurement(value=metric.sentence_score(output, targets).score)
 
 
@@ -336,8 +334,8 @@ def is_unspaced(text: str) -> bool:
     """Return whether most letters of a text belong to scripts that put no spaces between words."""
     han_kana = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     thai_lao_myanmar_khmer = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-    found = len(re.findall(f"[{han_kana}{thai_lao_myanmar_khmer}]", text))
-    return found > 0 and 2 * found > len(re.findall(r"[^\W\d_]", text))
+    unspaced = len(re.findall(f"[{han_kana}{thai_lao_myanmar_khmer}]", text))
+    return unspaced > 0 and 2 * unspaced > len(re.findall(r"[^\W\d_]", text))
 
 
 def _script_abstention(name: str, instead: str) -> Abstention:
@@ -390,8 +388,7 @@ class Meteor(Computed):
         # Treebank rules only: `word_tokenize` needs NLTK's Punkt data as well
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
         words, *targets = (
-            tokenizer.tokenize(normalize("NFC", text))
-            for text in (example.output, *references(example))
+            tokenizer.tokenize(normalize("NFC", t)) for t in (example.output, *references(example))
         )
         score = meteor.meteor_score(targets, words, wordnet=self._wordnet())
         return Measurement(value=float(score))
@@ -585,8 +582,8 @@ class Novelty(NgramShare):
 
     def share(self, grams: list[tuple[str, ...]], example: Example) -> float:
         """Count every occurrence in the output."""
-        known = set(ngrams(casefold_words(premise(example) or ""), self.n))
-        return sum(gram not in known for gram in grams) / len(grams)
+        of_premise = set(ngrams(casefold_words(premise(example) or ""), self.n))
+        return sum(gram not in of_premise for gram in grams) / len(grams)
 
 
 class Coverage(Computed):
@@ -617,8 +614,8 @@ class Coverage(Computed):
         output = casefold_words(example.output)
         if not output:
             return too_short(self.name, 1)
-        found = extractive_fragments(casefold_words(premise(example) or ""), output)
-        fragments = [length for length in found if length >= self.shortest]
+        lengths = extractive_fragments(casefold_words(premise(example) or ""), output)
+        fragments = [length for length in lengths if length >= self.shortest]
         density = math.fsum(f * f for f in fragments) / len(output)
         return Measurement(
             value=sum(fragments) / len(output),

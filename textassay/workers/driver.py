@@ -592,10 +592,10 @@ def _concurrencies(request: RunRequest) -> Iterator[tuple[str, int]]:
     for role, name in in_every_role(request.models, settings.roles).items():
         if _is_local(name):  # queues calls itself
             continue
-        own, whole = settings.roles.get(role, {}), settings.for_role(role)
-        general = "concurrency="
-        yield f"[models.{role}] concurrency" if "concurrency" in own else general, whole.concurrency
-        table = f"[[models.{role}.endpoints]]" if "endpoints" in own else "[[endpoints]]"
+        overrides, whole = settings.roles.get(role, {}), settings.for_role(role)
+        is_own = "concurrency" in overrides
+        yield f"[models.{role}] concurrency" if is_own else "concurrency=", whole.concurrency
+        table = f"[[models.{role}.endpoints]]" if "endpoints" in overrides else "[[endpoints]]"
         for number, endpoint in enumerate(whole.endpoints, start=1):
             if endpoint.concurrency:
                 yield f"{table} ({number}) concurrency", endpoint.concurrency

@@ -33,8 +33,8 @@ async def ray_workers(
     """Connect to a cluster, and disconnect at the end of the block."""
     ray = _ray(client=bool(address))
     # a program that has connected already keeps its connection
-    own = not ray.is_initialized()
-    if own:
+    is_ours = not ray.is_initialized()
+    if is_ours:
         _connect(ray, address)
     pool = RayWorkers(ray, workers=workers, local=local, threads=threads)
     try:
@@ -42,7 +42,7 @@ async def ray_workers(
     finally:
         for worker in pool.workers_started:
             worker.kill()
-        if own:
+        if is_ours:
             ray.shutdown()
 
 
@@ -225,16 +225,16 @@ class RayWorkers:
         """Start workers on nodes with free places, round by round."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        taken = Counter(worker.node for worker in self.workers_started)
+        workers_on = Counter(worker.node for worker in self.workers_started)
         with_gpu = self._local and any(_amount(node, "GPU") >= 1 for node in nodes)
         room = {node["NodeID"]: self._room(node, with_gpu=with_gpu) for node in nodes}
         started: list[RayWorker] = []
         for number in range(1, max(room.values(), default=0) + 1):
             for node in nodes:
                 place = node["NodeID"]
-                if len(started) == count or not taken[place] < number <= room[place]:
+                if len(started) == count or not workers_on[place] < number <= room[place]:
                     continue
-                taken[place] += 1
+                workers_on[place] += 1
                 strategy = NodeAffinitySchedulingStrategy(place, soft=False)
                 needs = self._needs(_amount(node, "CPU"), with_gpu=with_gpu)
                 name = f"the worker on {node['NodeManagerHostname']} ({place[:8]})"

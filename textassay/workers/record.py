@@ -65,9 +65,9 @@ class AssignedExamples:
 
     def drain(self) -> list[tuple[FedExample, set[str]]]:
         """Return the examples that lack a score, and forget them."""
-        left, self._open = list(self._open.values()), {}
+        unfinished, self._open = list(self._open.values()), {}
         self.scores = 0
-        return left
+        return unfinished
 
 
 class ExampleQueue:
@@ -96,15 +96,15 @@ class ExampleQueue:
 
     def take(self, count: int, load: AssignedExamples) -> list[FedExample]:
         """Return up to `count` examples, and add them to a load."""
-        taken: list[FedExample] = []
-        while len(taken) < count:
+        examples: list[FedExample] = []
+        while len(examples) < count:
             # of lost workers first: at the end, they would keep one worker busy alone
             handed = self._returned.popleft() if self._returned else next(self._rest, None)
             if not handed:
                 break
             load.add(handed, (a for a in self._aspects if a not in handed.completed))
-            taken.append(handed)
-        return taken
+            examples.append(handed)
+        return examples
 
     def give_back(self, load: AssignedExamples) -> int:
         """Take back a lost worker's examples; return the largest number of losses of one."""

@@ -340,9 +340,9 @@ class WorkerSession:
         else:
             store = await open_store(job.request.settings, job.answers_folder, stack)
         self._feed = FedSource(job.info)
-        own = job.request.model_copy(update={"out": None, "resume": False})
+        request = job.request.model_copy(update={"out": None, "resume": False})
         session = await stack.enter_async_context(
-            open_fed_session(self._feed, own, store, job.recorded)
+            open_fed_session(self._feed, request, store, job.recorded)
         )
         if budget := session.budget:
             budget.start_lease(self._wakeup.set)
@@ -375,8 +375,8 @@ def scratch_folder() -> Iterator[Path]:
     its folder, which the operating system releases, and removes folders whose lock is free.
     """
     parent = Path(tempfile.gettempdir())
-    for left in parent.glob("textassay-worker-*.lock"):
-        _remove_if_abandoned(left)
+    for lock_file in parent.glob("textassay-worker-*.lock"):
+        _remove_if_abandoned(lock_file)
     folder = parent / f"textassay-worker-{secrets.token_hex(8)}"
     # before the folder exists, so that no other worker sees it without a lock
     with _lock(folder.with_suffix(".lock")) as lock:

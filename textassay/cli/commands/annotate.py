@@ -112,11 +112,11 @@ def annotate(
 
 def public_address(url: str) -> str:
     """Return scheme and host of a proxy's address."""
-    if (known := origin(url)) is None:
+    if (address := origin(url)) is None:
         raise ConfigurationError(
             f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
         )
-    return known
+    return address
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
@@ -156,12 +156,12 @@ async def _watch(ratings: CollectedRatings) -> None:
     console = messages()
     if not console.is_terminal:
         # in a log, one line whenever there are more answers
-        shown = len(ratings.answers)
+        count = len(ratings.answers)
         while True:
             await asyncio.sleep(10)
-            if len(ratings.answers) != shown:
-                shown = len(ratings.answers)
-                say(f"{shown} answers")
+            if len(ratings.answers) != count:
+                count = len(ratings.answers)
+                say(f"{count} answers")
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             table = agreement_table(ratings.snapshot())
@@ -176,14 +176,14 @@ def agreement_table(ratings: Answers) -> Table:
     again = self_agreement(ratings)
     questions = ratings.study.questions
     # labels without an order have no ordinal alpha, and a nominal alpha of ratings says little
-    labels = {name for one in questions if one.labels for name in one.names}
-    unordered = {one.aspect for one in questions if one.kind == "labels" and not one.ordered}
+    labels = {name for question in questions if question.labels for name in question.names}
+    unordered = {q.aspect for q in questions if q.kind == "labels" and not q.ordered}
     rows = [
-        (aspect, one.items, one.ratings,
-         one.alpha["nominal"] if aspect in labels else None,
-         None if aspect in unordered else one.alpha["ordinal"],
+        (aspect, row.items, row.ratings,
+         row.alpha["nominal"] if aspect in labels else None,
+         None if aspect in unordered else row.alpha["ordinal"],
          again[aspect]["n"], again[aspect]["same"])
-        for aspect, one in agreement(ratings).items()
+        for aspect, row in agreement(ratings).items()
     ]  # fmt: skip
     columns = (
         Column("aspect", "aspect"), Column("items", "items", "count"),
@@ -248,8 +248,8 @@ def agreement(
 
     values, _ = flags.with_config(group)
     labels = _labels(values)
-    found, table = between_raters(data, labels=labels, **flags.data_options(values))
-    rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
+    by_aspect, table = between_raters(data, labels=labels, **flags.data_options(values))
+    rows = [{"human": name, **row.as_dict()} for name, row in by_aspect.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
 
 
@@ -275,8 +275,8 @@ def export_tasks(
     task = tasks.load(values.get("task"), values.get("aspects"))
     examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(values))
     with storage_errors(f"{out} cannot be written"):
-        written = interchange.write(form, examples, task, out)
-    for path in written:
+        files = interchange.write(form, examples, task, out)
+    for path in files:
         say(f"wrote {path}")
 
 
@@ -314,8 +314,8 @@ def import_results(
     write_rows(out, imported.rows)
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
     say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
-    kept = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))
-    if kept:
-        say(f"kept in meta, which no judge sees: {', '.join(kept)}")
+    columns = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))
+    if columns:
+        say(f"kept in meta, which no judge sees: {', '.join(columns)}")
     if imported.empty:
         say(f"{imported.empty} results without an answer were left out", style="yellow")

@@ -27,9 +27,9 @@ def info(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
     """Show how many answers a cache folder contains."""
     from textassay.runtime.storage import cache_folder
 
-    found = cache_folder.info(folder)
-    document = {"answers": found.entries, "bytes": found.bytes}
-    text = f"{found.entries} answers, {found.bytes / 1e6:.1f} MB"
+    content = cache_folder.info(folder)
+    document = {"answers": content.entries, "bytes": content.bytes}
+    text = f"{content.entries} answers, {content.bytes / 1e6:.1f} MB"
     typer.echo(json.dumps(document) if as_json else text)
 
 
@@ -39,11 +39,11 @@ def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
     from textassay.runtime.calls.cache import check_entry
     from textassay.runtime.storage import cache_folder
 
-    found = cache_folder.verify(folder, check_entry)
-    document = {"sound": found.entries, "problems": list(found.problems)}
-    text = "\n".join([f"{found.entries} answers are sound", *map(printable, found.problems)])
+    content = cache_folder.verify(folder, check_entry)
+    document = {"sound": content.entries, "problems": list(content.problems)}
+    text = "\n".join([f"{content.entries} answers are sound", *map(printable, content.problems)])
     typer.echo(json.dumps(document) if as_json else text)
-    return 0 if found.ok else Status.UNSCORED
+    return 0 if content.ok else Status.UNSCORED
 
 
 @command("clear", group="cache")

@@ -67,39 +67,39 @@ def check(
 
     if require is not None and require not in USES:
         raise UnknownName("use", require, USES)
-    found = check_judge(
+    result = check_judge(
         file, data, judge=judge or (), human=human or (), group=group or None, seed=seed
     )
     if page is not None:
         from textassay.report.check import write_check
 
-        write_check(found, page, title=str(file))
-    print_check(found, as_json=as_json)
+        write_check(result, page, title=str(file))
+    print_check(result, as_json=as_json)
     if require is None:
         return 0
     outcomes = {"yes": "holds", "corrected": "holds", "no": "fails", "unknown": "inconclusive"}
-    return GATE_STATUS[outcomes[found.verdict(require)]]
+    return GATE_STATUS[outcomes[result.verdict(require)]]
 
 
-def print_check(found: Check, *, as_json: bool = False) -> None:
+def print_check(result: Check, *, as_json: bool = False) -> None:
     """Print the verdict in words, the next commands, and the table."""
     if as_json:
         import json
 
-        print(json.dumps(found.to_dict(), allow_nan=False), flush=True)  # noqa: T201
+        print(json.dumps(result.to_dict(), allow_nan=False), flush=True)  # noqa: T201
         return
     from rich.text import Text
 
     from textassay.table import printable
 
     console = results()
-    for at, line in enumerate(found.sentences()):
+    for at, line in enumerate(result.sentences()):
         console.print(Text(printable(line), style="" if at else "bold"))
         console.print()
-    if found.next:
+    if result.next:
         console.print("Next:")
-        for line in found.next:
+        for line in result.next:
             # not folded, so that it can be copied
             console.print(Text(f"  {printable(line)}"), soft_wrap=True)
         console.print()
-    print_tables([found], found.to_dict(), as_json=False)
+    print_tables([result], result.to_dict(), as_json=False)

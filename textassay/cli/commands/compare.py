@@ -89,17 +89,17 @@ def compare(
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
     a, b = _sides(run_a, run_b, data, systems, group, by)
-    known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
-    judged = {id_ for one in b.judged.values() for id_ in one.values}
-    found = compare_sides(
+    ids = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
+    judged = {id_ for scores in b.judged.values() for id_ in scores.values}
+    comparison = compare_sides(
         # the data contain all texts, so their sources are known
-        a, b, unpaired=judged <= known, aspects=names, confidence=confidence, seed=seed,
+        a, b, unpaired=judged <= ids, aspects=names, confidence=confidence, seed=seed,
         weight=over, with_agreement=systems is None, by=by,
     )  # fmt: skip
-    document, tables = found.as_dict(), found.tables()
+    document, tables = comparison.as_dict(), comparison.tables()
     if listed is not None:
-        document["changes"] = found.changes.as_dicts(most=listed)
-        tables.append(found.changes.table(most=listed))
+        document["changes"] = comparison.changes.as_dicts(most=listed)
+        tables.append(comparison.changes.table(most=listed))
     notes = []
     if systems is not None:
         document["systems"] = list(systems)
@@ -108,8 +108,8 @@ def compare(
     if fail_below is None:
         return 0
     falling = a.lower_is_better | b.lower_is_better
-    verdict = gate(found.rows, fail_below, falling)
-    turned = [row.aspect for row in found.rows if row.aspect in falling]
+    verdict = gate(comparison.rows, fail_below, falling)
+    turned = [row.aspect for row in comparison.rows if row.aspect in falling]
     of_falling = f" (b - a of {', '.join(turned)}: lower is better)" if turned else ""
     say(f"gate: a - b of at least {fail_below:g}{of_falling} {verdict}")
     return GATE_STATUS[verdict]
@@ -173,8 +173,8 @@ def rank(
     names = flags.split_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document: dict[str, Any] = {
-        "rows": [row.as_dict() for one in rankings for row in one.rows],
-        "differences": [delta.as_dict() for one in rankings for delta in one.differences],
+        "rows": [row.as_dict() for ranking in rankings for row in ranking.rows],
+        "differences": [delta.as_dict() for ranking in rankings for delta in ranking.differences],
     }
     if rankings[0].other_texts:
         document["other_texts"] = len(rankings[0].other_texts)
@@ -240,7 +240,7 @@ def agreement(
         rated.declared,
         rated.aspect_map,
     )
-    found = agreement_table(
+    table = agreement_table(
         recorded,
         examples,
         # names of levels are checked there
@@ -254,7 +254,7 @@ def agreement(
         by=by,
         samples=_numbers(samples),
     )
-    print_tables([found], found.as_dict(), as_json=as_json)
+    print_tables([table], table.as_dict(), as_json=as_json)
 
 
 def _numbers(items: list[str] | None) -> list[int]:
@@ -329,16 +329,16 @@ def alt_test(
     tests = [
         annotator_test(
             columns,
-            scales=own,
+            scales=scales,
             rows_independent=rows_independent,
             replace=names,
             **options,  # type: ignore[arg-type]
         )
-        for columns, own in scaled
+        for columns, scales in scaled
     ]
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
-    document = {"rows": [one.as_dict() for one in tests], **rated.left_out}
+    document = {"rows": [test.as_dict() for test in tests], **rated.left_out}
     notes = list(notes_of(columns for columns, _ in scaled))
     if any(columns.score in shares_of(rated.labels) for columns, _ in scaled):
         notes.append(

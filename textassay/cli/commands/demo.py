@@ -97,23 +97,23 @@ def demo(
     return Status.UNSCORED if judged and judged.unscored else 0
 
 
-def _print_check(found: Check, page: Path) -> None:
+def _print_check(result: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
-    headline, what, *_ = found.sentences()
+    headline, explanation, *_ = result.sentences()
     words = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
     columns = (
         Column("judge", "judge"), Column("r", "r with the experts", "number", 2),
         *(Column(use, use) for use in ("for systems", "for means", "as a gate", "for texts")),
     )  # fmt: skip
     rows = [
-        (row.pair.judge, row.main_figure[1].value, *(words[one] for one in row.answers))
-        for row in found.rows
+        (row.pair.judge, row.main_figure[1].value, *(words[answer] for answer in row.answers))
+        for row in result.rows
     ]
     _print(
         "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
         " experts did, too (SummEval; ROUGE-L and the number of words are shown beside the"
         " judges).",
-        f"\n{headline}\n{what}\n",
+        f"\n{headline}\n{explanation}\n",
         Table(columns, rows),
         "(yes*: after a correction by people's ratings of some texts)",
         "\nThe reason for each verdict is on this page; open it in a browser:",
@@ -155,12 +155,12 @@ async def _judge(folder: Path, style: Style) -> DemoResult:
         raise RunStopped from stop
 
 
-def _write_check(found: Check, page: Path) -> None:
+def _write_check(result: Check, page: Path) -> None:
     from textassay.report.check import write_check
 
     with storage_errors(f"{page.parent} cannot be written to"):
         page.parent.mkdir(parents=True, exist_ok=True)
-    write_check(found, page, title="Five judges of 1,600 summaries, beside three experts")
+    write_check(result, page, title="Five judges of 1,600 summaries, beside three experts")
 
 
 def _print_judged(judged: DemoResult, page: Path) -> None:
@@ -171,7 +171,7 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         Column("name", "summaries (6 each)"), Column("score", "score", "number", 2),
         Column("rating", "our rating of coherence", "number", 1),
     )  # fmt: skip
-    agreeing = (Column("name", ""), *(Column(one, one, "number", 2) for one in ASPECTS))
+    agreeing = (Column("name", ""), *(Column(aspect, aspect, "number", 2) for aspect in ASPECTS))
     names = {METHOD: f"{METHOD}, SmolLM2", **COUNTING}
     _print(
         f"Now a judge on this machine: {EMBEDDED_MODEL.name}, 135 million parameters, 98 MB."
@@ -179,11 +179,11 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         f" article, as its score. It judged {judged.texts} bundled summaries.\n",
         Table(altered, [(row.name, row.score, row.rating) for row in judged.alterations]),
     )
-    shown = judged.evidence
-    if shown.score is not None:
+    evidence = judged.evidence
+    if evidence.score is not None:
         _print(
-            f'\nEvidence, such as of the {shown.score:.2f} of this text: "{shown.text}"',
-            f"  The model found these words least likely: {', '.join(shown.unlikeliest)}",
+            f'\nEvidence, such as of the {evidence.score:.2f} of this text: "{evidence.text}"',
+            f"  The model found these words least likely: {', '.join(evidence.unlikeliest)}",
         )
     lines = [(names[line.name], *map(line.spearman.get, ASPECTS)) for line in judged.agreement]
     _print(
@@ -207,9 +207,9 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
 def _print(*parts: str | Table) -> None:
     """Print tables, and paragraphs that are folded at the width of the terminal."""
     console = results()
-    for one in parts:
-        drawn = to_terminal(one, console.width) if isinstance(one, Table) else printable(one)
-        console.print(drawn, markup=False)
+    for part in parts:
+        content = to_terminal(part, console.width) if isinstance(part, Table) else printable(part)
+        console.print(content, markup=False)
 
 
 def _print_unfolded(text: str) -> None:

@@ -126,7 +126,7 @@ class Examiner:
             except (FatalModelError, PathNotFound) as error:
                 refusal = error if ability == "chat" else refusal
                 self._add(ability, "no", str(error))
-        verdicts = {one.ability: one.verdict for one in self.findings}
+        verdicts = {finding.ability: finding.verdict for finding in self.findings}
         if refusal is not None and verdicts["prompt"] != "yes":
             raise refusal
         self.chats = verdicts["chat"] == "yes" or verdicts["prompt"] != "yes"
@@ -205,7 +205,7 @@ class Examiner:
         other = () if len({*first, *again}) > 1 else _texts(await self.several(1, draw=1))
         differ = len({*first, *again, *other}) > 1
         detail = "samples differ" if differ else "samples are equal: more than one may be useless"
-        thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
+        thinks = any(f.ability == "thinks" and f.verdict == "yes" for f in self.findings)
         learned = self.learned
         if learned.shuns_zero:
             detail += "; the 0 of methods that ask once is not sent, since its name says it thinks"
@@ -250,17 +250,17 @@ class Examiner:
     async def continuation(self) -> Observed:
         """Compare log-probabilities of tokens as given and as sampled: an echo may be shifted."""
         scorer = scoring(self.model, "continuation")
-        prompt = next(one for one in self.findings if one.ability == "prompt")
+        prompt = next(finding for finding in self.findings if finding.ability == "prompt")
         if prompt.verdict != "yes":
             return prompt.verdict, "it needs plain prompts, see prompt"
         sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
         text = "".join(token.token for token in sampled)
         if len(sampled) == 2 and "\ufffd" not in text:
-            given = await scorer.continuation(_continue_with(text))
+            scored = await scorer.continuation(_continue_with(text))
             # if the text is tokenized differently than it was sampled, nothing can be compared
-            if [token.token for token in given.tokens] == [token.token for token in sampled]:
-                pairs = zip(sampled, given.tokens, strict=True)
-                off = max(abs(one.logprob - other.logprob) for one, other in pairs)
+            if [token.token for token in scored.tokens] == [token.token for token in sampled]:
+                pairs = zip(sampled, scored.tokens, strict=True)
+                off = max(abs(token.logprob - other.logprob) for token, other in pairs)
                 if off <= TOLERANCE:
                     return "yes", f"given tokens are as likely as sampled ones (within {off:.2g})"
                 return "wrong", f"off by {off:.2f} from what the same tokens were sampled with"
@@ -348,16 +348,16 @@ async def examine_batches(model: Model) -> list[DoctorFinding]:
         ]
     )
     return [
-        one.model_copy(update={"ability": f"batch {one.ability}"})
-        for one in examiner.findings
-        if one.ability != "thinks"
+        finding.model_copy(update={"ability": f"batch {finding.ability}"})
+        for finding in examiner.findings
+        if finding.ability != "thinks"
     ]
 
 
 def plain_text(heading: str, findings: Sequence[DoctorFinding]) -> str:
     """Return findings as lines for a terminal below a heading, abilities aligned."""
     width = max(len(finding.ability) for finding in findings)
-    lines = [f"  {one.ability:{width}}  {one.verdict:7}  {one.detail}" for one in findings]
+    lines = [f"  {f.ability:{width}}  {f.verdict:7}  {f.detail}" for f in findings]
     return "\n".join([heading, *lines])
 
 
@@ -385,8 +385,8 @@ def doctor(
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
     if "temperature" in values:  # settings of single roles, and a model is examined without one
-        own = {**settings.model_dump(), "temperature": values["temperature"]}
-        settings = Settings.model_validate(own)
+        updated = {**settings.model_dump(), "temperature": values["temperature"]}
+        settings = Settings.model_validate(updated)
     return run_async(_examine(model, settings, as_json=as_json))
 
 
@@ -415,19 +415,19 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
 
 def _answers(findings: Sequence[DoctorFinding]) -> bool:
     """Return whether a model is usable, as one is without log-probabilities or seeds."""
-    return any(one.verdict == "yes" for one in findings if one.ability in FORMS)
+    return any(finding.verdict == "yes" for finding in findings if finding.ability in FORMS)
 
 
 def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
     """Return findings that name flags instead of parameters of Python."""
-    return [one.model_copy(update={"detail": with_flags(one.detail)}) for one in findings]
+    return [f.model_copy(update={"detail": with_flags(f.detail)}) for f in findings]
 
 
 def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFinding:
     """Return the methods that can judge with the model and that its profile does not refuse."""
     from textassay.methods import METHODS, PromptMethod, build
 
-    found = {finding.ability: finding.verdict for finding in findings}
+    verdicts = {finding.ability: finding.verdict for finding in findings}
     if not _answers(findings):
         detail = "none: the model answers nothing"
         return DoctorFinding(ability="methods", verdict="no", detail=detail)
@@ -440,22 +440,22 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
         except ConfigurationError:
             return False
         if name == "gptscore":
-            return found.get("continuation") == "yes"
-        decides = found.get("decide") == "yes" and (only_decides or name == "decide")
-        if decides or found.get("chat") == "yes":
+            return verdicts.get("continuation") == "yes"
+        decides = verdicts.get("decide") == "yes" and (only_decides or name == "decide")
+        if decides or verdicts.get("chat") == "yes":
             return True
         return isinstance(method, PromptMethod) and method.profile.ask == "plain"
 
     fit = [name for name in METHODS if fits(name)]
     unfit = [name for name in METHODS if name not in fit]
-    if found.get("prompt") == "yes" != found["chat"] and "decomp-eval" in unfit:
+    if verdicts.get("prompt") == "yes" != verdicts["chat"] and "decomp-eval" in unfit:
         fit.append("decomp-eval with --set ask=plain")
     detail = f"all but {', '.join(unfit)}" if len(unfit) < len(fit) else ", ".join(fit)
     if not unfit:
         detail = "all"
     if only_decides:
         detail += "; the others need a model that writes, some in a role of its own"
-    elif found["logprobs"] != "yes":
+    elif verdicts["logprobs"] != "yes":
         detail += "; those that read log-probabilities sample answers (decide: one JSON object)"
     return DoctorFinding(ability="methods", verdict="yes", detail=detail)
 

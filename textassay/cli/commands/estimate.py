@@ -64,7 +64,7 @@ def estimate(
     over = mean_unit(weight)
     flags.check_confidence(confidence)
     allowed = flags.read_allow_change(group.get("set"))
-    read = None if calibration is None else load_calibration(calibration)
+    fitted = None if calibration is None else load_calibration(calibration)
     rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
@@ -80,7 +80,7 @@ def estimate(
             raise ConfigurationError(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
-        learned = "auto" if read is None else _map_of(read, columns, rated, signature, allowed)
+        learned = "auto" if fitted is None else _map_of(fitted, columns, rated, signature, allowed)
         settings = MeanSettings(
             confidence=confidence,
             chosen=labels == CHOSEN,
@@ -98,7 +98,7 @@ def estimate(
             )
         )
     document = {
-        "rows": [row.as_dict() for one in estimates for row in one.rows],
+        "rows": [row.as_dict() for estimate_ in estimates for row in estimate_.rows],
         "differences": [delta.as_dict() for one in estimates for delta in one.differences],
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
         **rated.left_out,
@@ -110,21 +110,21 @@ def _map_of(
     maps: Calibration, columns: Columns, rated: RatedInput, signature: str, allowed: bool
 ) -> Map | str:
     """Return the calibration's map, or only its kind if it was learned from these ratings."""
-    own = maps.of(columns.score)
-    if own is None:
-        known = [one.aspect for one in maps.aspects]
-        raise UnknownName("aspect of the calibration", columns.score, known)
+    of_aspect = maps.of(columns.score)
+    if of_aspect is None:
+        aspects = [entry.aspect for entry in maps.aspects]
+        raise UnknownName("aspect of the calibration", columns.score, aspects)
     maps.check(columns.score, signature, allow_change=allowed)
     # a map fits the ratings it was learned from too well, and the correction would find too little
     # error
     if maps.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
-            f"({own.kind}) is learned again across sources",
+            f"({of_aspect.kind}) is learned again across sources",
             style="yellow",
         )
-        return own.kind
-    return own.map
+        return of_aspect.kind
+    return of_aspect.map
 
 
 @command("label-plan", panel=Heading.DECIDING)
@@ -181,8 +181,8 @@ def label_plan(
         return
     scaled = rated.scaled_columns()
     plans = [
-        plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
-        for columns, own in scaled
+        plan_labels(columns, half_width, scales=scales, confidence=confidence, seed=seed)
+        for columns, scales in scaled
     ]
     document = {"rows": [plan.as_dict() for plan in plans], **rated.left_out}
     notes = notes_of(columns for columns, _ in scaled)
@@ -190,8 +190,8 @@ def label_plan(
     if next_ is not None and out is not None:
         # one file serves one estimate: the aspect that needs most ratings decides the draw
         widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
-        columns, own = scaled[widest]
-        _write_plan(next_rows(columns, next_, scales=own, seed=seed), out)
+        columns, scales = scaled[widest]
+        _write_plan(next_rows(columns, next_, scales=scales, seed=seed), out)
         say(f"drawn by strata of {columns.score!r}")
 
 
@@ -283,17 +283,17 @@ def calibrate(
         for table in tables
     ]
     reports = [report for _, report in learned]
-    drawn = _describe(tables, reports, coverage, chosen=labels == CHOSEN)
+    described = _describe(tables, reports, coverage, chosen=labels == CHOSEN)
     save_calibration(
         [aspect for aspect, _ in learned],
         reports,
-        "\n\n".join(map(to_text, drawn)) + "\n",
+        "\n\n".join(map(to_text, described)) + "\n",
         out,
         sources=rated.sources(tables),
         made={"seed": seed, "method": method, "labels": labels},
     )
     document = {"out": str(out), "aspects": reports, **rated.left_out}
-    print_tables(drawn, document, as_json=as_json)
+    print_tables(described, document, as_json=as_json)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
@@ -307,7 +307,7 @@ def _describe(
     from textassay.estimation.calibration import curve_table, report_table
     from textassay.estimation.columns import assumptions
 
-    drawn = [
+    drawings = [
         table
         for report in reports
         for table in (report_table(report, coverage), curve_table(report))
@@ -319,8 +319,8 @@ def _describe(
         notes.append(Note(words, warning=True))
     assumed = {note for table in tables for note in assumptions(table, chosen=chosen)}
     notes += [Note(f"assumed: {note}") for note in sorted(assumed)]
-    drawn[0] = replace(drawn[0], notes=(*notes, *drawn[0].notes))
-    return drawn
+    drawings[0] = replace(drawings[0], notes=(*notes, *drawings[0].notes))
+    return drawings
 
 
 def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: bool) -> None:
@@ -334,18 +334,18 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
             f"calibrate --apply takes a run folder, as `textassay score` writes it, and {run} is a "
             "file"
         )
-    read = load_calibration(calibration)
+    fitted = load_calibration(calibration)
     manifest = read_manifest(run)
     judged: dict[str, None] = {}
     for score in latest_scores(run):  # everything is checked before anything is written
         judged[score.aspect] = None
-        if score.value is not None and read.of(score.aspect) is not None:
-            read.check(score.aspect, score.signature, allow_change=allowed)
-    left = [name for name in judged if read.of(name) is None]
-    if len(left) == len(judged):
-        known = ", ".join(one.aspect for one in read.aspects)
+        if score.value is not None and fitted.of(score.aspect) is not None:
+            fitted.check(score.aspect, score.signature, allow_change=allowed)
+    missing = [name for name in judged if fitted.of(name) is None]
+    if len(missing) == len(judged):
+        aspects = ", ".join(entry.aspect for entry in fitted.aspects)
         raise ConfigurationError(
-            f"{calibration} has no aspect of the run: it has {known}; the run {', '.join(judged)}"
+            f"{calibration} has no aspect of the run: it has {aspects}; the run {', '.join(judged)}"
         )
     spec = {**manifest.get("spec", {}), "calibration": str(calibration.absolute())}
     made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
@@ -354,15 +354,15 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
         target.write_manifest(made)
         scores = latest_scores(run)
         # one write per 500 scores, without the whole run in memory
-        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, 500)]:
+        while batch := [fitted.apply(s, allow_change=allowed) for s in islice(scores, 500)]:
             calibrated += sum(score.calibrated is not None for score in batch)
             outside += sum(bool(score.outside) for score in batch)
             target.append(batch)
         target.write_summary()
     if as_json:
-        content = {"out": str(out), "calibrated": calibrated, "outside": outside, "left": left}
+        content = {"out": str(out), "calibrated": calibrated, "outside": outside, "left": missing}
         typer.echo(json.dumps(content))
-    for name in left:
+    for name in missing:
         say(f"{name}: {calibration} has no calibration for it; left unchanged", style="yellow")
     say(f"{calibrated} scores calibrated, written to {out}")
     if outside:

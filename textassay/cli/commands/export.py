@@ -48,5 +48,5 @@ def export(
         say(f"wrote {count} records to {out}")
         return
     assert to is not None
-    sent = run_async(send_scores(run, cast("Server", form), to, data=examples, trace=trace))
-    say(f"sent {sent} scores")
+    sent_scores = run_async(send_scores(run, cast("Server", form), to, data=examples, trace=trace))
+    say(f"sent {sent_scores} scores")

@@ -77,8 +77,8 @@ def fit(
     values = {
         "data": data, "more": more, "method": method, "model": model, "out": out, **group,
     }  # fmt: skip
-    known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return _execute(*flags.with_config(values, known), as_json=as_json)
+    accepted = (*FLAGS.flags, "data", "method", "model", "out", "fields")
+    return _execute(*flags.with_config(values, accepted), as_json=as_json)
 
 
 def _execute(values: dict[str, Any], set_values: dict[str, Any], *, as_json: bool = False) -> int:
@@ -127,7 +127,7 @@ def _with_ratings(values: dict[str, Any]) -> dict[str, Any]:
 
 def _request_from(values: dict[str, Any], set_values: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
-    parameters = {"method", *(name for one in KINDS.values() for name in one.model_fields)}
+    parameters = {"method", *(name for kind in KINDS.values() for name in kind.model_fields)}
     arguments = {name: value for name, value in values.items() if name in parameters}
     arguments["scores"] = tuple(values.get("scores") or ())
     arguments["scales"] = flags.read_scales(values.get("scale") or ())

@@ -101,13 +101,13 @@ def tasks(
     from textassay.prompts import TASKS
 
     if name is None:
-        aspects = {each: [one.name for one in library.load(each).aspects] for each in TASKS}
+        aspects = {each: [aspect.name for aspect in library.load(each).aspects] for each in TASKS}
         _show([{"task": each, "aspects": names} for each, names in aspects.items()], as_json)
         return
     task = library.load(name)
     rows = [
-        {"aspect": one.name, "scale": list(one.labels or one.scale), "definition": one.definition}
-        for one in task.aspects
+        {"aspect": a.name, "scale": list(a.labels or a.scale), "definition": a.definition}
+        for a in task.aspects
     ]
     _show(rows, as_json)
     if not as_json and task.measured:
@@ -122,7 +122,7 @@ def settings(*, as_json: syntax.AsJson = False) -> None:
         textassay list settings
         textassay list settings --json
     """
-    own = [
+    general = [
         {"setting": key, "given by": _way(key), **row}
         for key, row in _fields(Settings)
         if key not in ("local", "roles")
@@ -131,7 +131,7 @@ def settings(*, as_json: syntax.AsJson = False) -> None:
         {"setting": key, "given by": f"--set {key}=", **row} for key, row in _fields(LocalSettings)
     ]
     roles = {"setting": "models", "given by": "[models.ROLE] in --config", "default": {}}
-    _show([*own, {**roles, "what": "Settings of the model of one role."}, *local], as_json)
+    _show([*general, {**roles, "what": "Settings of the model of one role."}, *local], as_json)
 
 
 def _show(rows: ListRows, as_json: bool) -> None:
@@ -334,9 +334,9 @@ async def _write_plan(
     options = FusionEvalOptions.read(set_values)
     task = tasks.load(values.get("task"), values.get("aspects"))
     async with open_models(values["model"], settings) as models:
-        made = tools_for(FusionEval.name, values.get("tools") or (), models)
-        async with ToolScorer(made):
-            plan = await planner_of(models, task, made, options)()
+        tools = tools_for(FusionEval.name, values.get("tools") or (), models)
+        async with ToolScorer(tools):
+            plan = await planner_of(models, task, tools, options)()
         # never save a plan that `score` would refuse
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")

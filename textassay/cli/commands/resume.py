@@ -103,15 +103,15 @@ def command_to_resume(folder: Path, values: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory and were not kept; resume it in Python"
             " with “evaluate(examples, ..., out=..., resume=True)”"
         )
-    given = settings_in(flags.with_model_tables(values, request.models))
-    settings = settings_to_resume(folder, manifest, request, given)
+    changes = settings_in(flags.with_model_tables(values, request.models))
+    settings = settings_to_resume(folder, manifest, request, changes)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
             "the cost limit applied to an earlier session; this one has no limit, unless you give "
             "--max-cost"
         )
-    own = {"settings": settings, "out": folder, "resume": True}
-    return to_command(request.model_copy(update=own), values)
+    of_session = {"settings": settings, "out": folder, "resume": True}
+    return to_command(request.model_copy(update=of_session), values)
 
 
 @command("merge", panel=Heading.SCORING)
@@ -137,11 +137,11 @@ def merge(
     from textassay.cli.commands.score import print_result
     from textassay.evaluation.run import Run
 
-    made = _merge_shards(run, partial=partial)
+    result = _merge_shards(run, partial=partial)
     status = print_result(Run(folder=run), as_json=as_json)
-    if made.missing:
+    if result.missing:
         say(
-            f"{made.missing} scores are missing; add them with: textassay resume {run}",
+            f"{result.missing} scores are missing; add them with: textassay resume {run}",
             style="yellow",
         )
         # a partial merge is a finished run with missing scores: status 1
@@ -152,16 +152,16 @@ def merge(
 def _merge_shards(run: Path, *, partial: bool) -> MergeResult:
     from textassay.evaluation.merging import merge as merged
 
-    made = merged(run, partial=partial)
-    for name in made.differing:
+    result = merged(run, partial=partial)
+    for name in result.differing:
         say(
             f"{name} differs between shards; each is kept under the name of its shard",
             style="yellow",
         )
-    if count := made.unneeded_batches:
+    if count := result.unneeded_batches:
         say(
             f"{count} batch{'es' if count != 1 else ''} of the shards "
             f"{'are' if count != 1 else 'is'} left at the provider, as no score needs the answers",
             style="yellow",
         )
-    return made
+    return result

@@ -136,8 +136,8 @@ def tools_score(
         textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics
     """
     values = {"data": data, "tools": tools, "model": model, "out": out, **group}
-    known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    merged, set_values = flags.with_config(values, known)
+    accepted = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
+    merged, set_values = flags.with_config(values, accepted)
     parsed = build_command({**merged, "method": "tools"}, set_values)
     return run_async(execute(parsed, as_json=as_json))
 
@@ -370,22 +370,22 @@ def load_adjustment(
     from textassay.runtime.calls.adaptation import signature_of_method
 
     # loaded before the models are opened, so that a wrong folder costs nothing
-    read = load(folder)
+    calibration = load(folder)
 
     def adjusting(method: Method | OpenedSession) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
-        if not any(read.of(name) for name in judged):
-            known = ", ".join(one.aspect for one in read.aspects)
+        if not any(calibration.of(name) for name in judged):
+            calibrated = ", ".join(entry.aspect for entry in calibration.aspects)
             raise ConfigurationError(
-                f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
+                f"{folder} calibrates {calibrated}, and the run judges {', '.join(judged)}"
             )
         signatures = (method.signature, *traits_of(method).signatures)
         for name in judged:
-            own = read.of(name)
+            learned = calibration.of(name)
             # checked with each score: the first answers show which parameters a model refuses
-            is_one = own is not None and signature_of_method(own.signature) in signatures
-            read.check(name, method.signature, allow_change=is_one)
-        return read.apply
+            is_one = learned is not None and signature_of_method(learned.signature) in signatures
+            calibration.check(name, method.signature, allow_change=is_one)
+        return calibration.apply
 
     return adjusting
 
@@ -464,7 +464,7 @@ def print_estimate(
 ) -> None:
     """Print the counts of a dry run."""
     if as_json:
-        found = {
+        counts = {
             "examples": examples,
             "estimate": usage.model_dump(mode="json"),
             "costs": costs,
@@ -472,7 +472,7 @@ def print_estimate(
             "without_logprobs": by_samples and by_samples.model_dump(mode="json"),
             "waves": waves,
         }
-        typer.echo(json.dumps({name: one for name, one in found.items() if one is not None}))
+        typer.echo(json.dumps({name: value for name, value in counts.items() if value is not None}))
         return
     from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 
@@ -546,13 +546,13 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     columns = (
         Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
     )  # fmt: skip
-    means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
+    means = [(name, entry["n"], entry["mean"]) for name, entry in summary["aspects"].items()]
     console.print(to_terminal(Table(columns, means), console.width))
     if run.without_mean:
-        given = Counter((score.aspect, score.value) for score in run)
+        totals = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
             labels = enumerate(run.labels[name].names)
-            show(f"{name}: " + ", ".join(f"{label} {given[name, at]}" for at, label in labels))
+            show(f"{name}: " + ", ".join(f"{label} {totals[name, at]}" for at, label in labels))
     usage = summary["usage"]
     # calls of this session without an answer, which `usage` does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
@@ -600,8 +600,8 @@ def _summary_of(run: Run) -> dict[str, Any]:
     from textassay.runtime.storage.run_files import read_summary
 
     # from `summary.json`, since reading all scores again would slow down a cached run
-    written = read_summary(run.folder)
-    return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
+    summary = read_summary(run.folder)
+    return {name: summary[name] for name in ("outcomes", "errors", "aspects", "usage")}
 
 
 def _commonest_messages(run: Run) -> list[str]:

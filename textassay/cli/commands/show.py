@@ -108,16 +108,16 @@ def _show_example(
     if not rows:
         # the ids of the run, not of the data, so that the error suggests ids with scores
         raise UnknownName("example of this run", id_, run.table.ids)
-    shown = [show_score(run, data, joined, row) for row in rows]
+    scores = [show_score(run, data, joined, row) for row in rows]
     if as_json:
-        example = shown[0].example
+        example = scores[0].example
         content = None if example is None else example.model_dump(mode="json")
-        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in shown]
+        scored = [{**score.score.model_dump(mode="json"), "human": score.human} for score in scores]
         typer.echo(json.dumps({"id": id_, "example": content, "scores": scored}))
         return
     from textassay.report.terminal import example_parts
 
-    results().print(example_parts(shown))
+    results().print(example_parts(scores))
 
 
 def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str, Any]]:
@@ -185,8 +185,8 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
                     folded = indent(clip(thought, 1000), "    ")
                     typer.echo(printable(f"    --- thought before it ---\n{folded}"))
             for choice, logprob in (exchange.logprobs or {}).items():
-                shown = "-" if logprob is None else f"{logprob:.4f}"
-                typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))
+                number = "-" if logprob is None else f"{logprob:.4f}"
+                typer.echo(printable(f"--- log-probability {number} ---\n{choice}"))
             if exchange.answers is None:
                 typer.echo("--- no answer in the cache ---")
             typer.echo()
@@ -287,10 +287,10 @@ def report(
         raise ConfigurationError(
             f"a run is shown as html; --format {format_} is for the folder of a fitted evaluator"
         )
-    shown = open_examples(runs[0], human, group)
+    examples = open_examples(runs[0], human, group)
     write_report(
-        runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
-        note=note,
+        runs, out, human=examples, calibration=calibration, aspect_map=aspect_map or (),
+        title=title, note=note,
     )  # fmt: skip
     say(f"wrote {out}")
 
@@ -304,15 +304,15 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 
     tables = list(map(portable, Fit.load(folder).tables()))
     by_ending = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
-    chosen = format_ or by_ending.get(out.suffix.lower(), "html")
-    if chosen == "html":
+    form = format_ or by_ending.get(out.suffix.lower(), "html")
+    if form == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
-    elif chosen == "csv":
+    elif form == "csv":
         # one table after another, below their titles
         titles = (f"# {table.title}\n" if table.title else "" for table in tables)
         text = "\n".join(map(str.__add__, titles, map(to_csv, tables)))
     else:
-        write = to_latex if chosen == "latex" else to_markdown
+        write = to_latex if form == "latex" else to_markdown
         text = "\n".join(map(write, tables))
     with storage_errors(f"{out} cannot be written"):
         write_text(out, text)
@@ -339,14 +339,14 @@ def _show_jurors(scores: Path, human: Path | None, group: syntax.Flags, *, as_js
     examples = source.examples(LabelReader(labels, any_word=True), needs_output=False)
     rated = read_table(examples, scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
-    pairs = {one.id for one in examples if one.meta.get(OTHER_OUTPUT) is not None}
-    found = worths(rated, fitter, costs=_juror_costs(scores, rated.all_aspects), pairs=pairs)
+    pairs = {example.id for example in examples if example.meta.get(OTHER_OUTPUT) is not None}
+    gains = worths(rated, fitter, costs=_juror_costs(scores, rated.all_aspects), pairs=pairs)
     together = juries(rated, fitter, pairs)
     document = {
-        "rows": [one.as_dict() for one in found], "juries": [one.as_dict() for one in together],
+        "rows": [row.as_dict() for row in gains], "juries": [row.as_dict() for row in together],
     }  # fmt: skip
     print_tables(
-        jury_tables(found, together, of_labels=bool(rated.label_sets)), document, as_json=as_json
+        jury_tables(gains, together, of_labels=bool(rated.label_sets)), document, as_json=as_json
     )
 
 

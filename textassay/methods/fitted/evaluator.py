@@ -156,8 +156,8 @@ class FeatureScores(Recorded):
 
     def are_of_another_text(self, example: Example) -> bool:
         """Return whether a different text was scored under the example's id."""
-        own = text_digest(example) if self.texts else ""
-        return not all(may_be_one_text(own, one.get(example.id, "")) for one in self.texts.values())
+        digest = text_digest(example) if self.texts else ""
+        return not all(may_be_one_text(digest, d.get(example.id, "")) for d in self.texts.values())
 
 
 def read_files(
@@ -171,16 +171,16 @@ def read_files(
     named = (
         files.items()
         if isinstance(files, Mapping)
-        else (split_name(one) if isinstance(one, str) else ("", one) for one in files)
+        else (split_name(file) if isinstance(file, str) else ("", file) for file in files)
     )
-    read = [(name, source, _scores_of(source, level_features)) for name, source in named]
-    for _, source, scores in read:
+    loaded = [(name, source, _scores_of(source, level_features)) for name, source in named]
+    for _, source, scores in loaded:
         if not scores:
             raise DataError(f"{source} contains no scores")
-    counts = Counter(aspect for _, _, scores in read for aspect in scores)
+    counts = Counter(aspect for _, _, scores in loaded for aspect in scores)
     columns = FeatureScores()
-    columns.read_from = tuple(source for _, source, _ in read)
-    for name, source, scores in read:
+    columns.read_from = tuple(source for _, source, _ in loaded)
+    for name, source, scores in loaded:
         for aspect, values in scores.items():
             # only equal names get a prefix, so that the names of a single file are plain
             prefix = name or (_stem(source) if counts[aspect] > 1 else "")
@@ -206,10 +206,10 @@ def _scores_of(source: ScoreSource, level_features: bool) -> Recorded:
             continue
         for column in level_feature_names(name):
             scores.pop(column, None)
-        given = scores.pop(name)
+        numbers = scores.pop(name)
         for at, column in enumerate(share_names(name, labels)):
             scores[column] = {
-                id_: None if value is None else float(value == at) for id_, value in given.items()
+                id_: None if value is None else float(value == at) for id_, value in numbers.items()
             }
     return scores
 
@@ -256,10 +256,10 @@ def read_row(
     """
     metrics, id_ = example.metrics, example.id
     texts = scores.texts if isinstance(scores, FeatureScores) else {}
-    own = text_digest(example) if texts else ""
+    digest = text_digest(example) if texts else ""
     values = [
         metrics.get(name) if name not in scores
-        else scores[name].get(id_) if may_be_one_text(own, texts.get(name, {}).get(id_, ""))
+        else scores[name].get(id_) if may_be_one_text(digest, texts.get(name, {}).get(id_, ""))
         else None
         for name in features
     ]  # fmt: skip

@@ -120,14 +120,14 @@ class FittedScorer:
         raw = self.aggregator.predict(features, systems=systems, sources=sources, clip=False)
         clipped = self.aggregator.clip_bounds(features)
         if not self._options.explain:
-            return [_Prediction(*one, None) for one in zip(raw, clipped, strict=True)]
+            return [_Prediction(*pair, None) for pair in zip(raw, clipped, strict=True)]
         every = explain(
             self.aggregator, features, self._background, systems=systems, sources=sources,
             samples=16,  # permutations for contributions that have no closed form
         )  # fmt: skip
         return [
-            _Prediction(one, limits, Contributions(values, every.baseline, by_means))
-            for one, limits, values, by_means in zip(
+            _Prediction(value, limits, Contributions(values, every.baseline, by_means))
+            for value, limits, values, by_means in zip(
                 raw, clipped, every.values, every.systems, strict=True
             )
         ]
@@ -144,10 +144,10 @@ class FittedScorer:
         evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
         for i in order:
             value = None if math.isnan(features[i]) else features[i]
-            one = {"text": self._features[i], "value": value, "contribution": contributions[i]}
+            entry = {"text": self._features[i], "value": value, "contribution": contributions[i]}
             if not math.isnan(verdict.clipped[i]):
-                one["clipped_to"] = float(verdict.clipped[i])
-            evidence.append(one)
+                entry["clipped_to"] = float(verdict.clipped[i])
+            evidence.append(entry)
         if by_means := float(because.systems[at]):
             evidence.append({"text": means, "contribution": by_means})
         return evidence
@@ -258,12 +258,12 @@ def select_aspects(
     """Return the chosen aspects of an evaluator; all of them for `None`."""
     if aspects is None:
         return evaluator.aspects
-    known = {aspect.name: aspect for aspect in evaluator.aspects}
+    by_name = {aspect.name: aspect for aspect in evaluator.aspects}
     names = dict.fromkeys(aspect if isinstance(aspect, str) else aspect.name for aspect in aspects)
     for name in names:
-        if name not in known:
-            raise UnknownName("aspect of the evaluator", name, list(known))
-    return tuple(known[name] for name in names)
+        if name not in by_name:
+            raise UnknownName("aspect of the evaluator", name, list(by_name))
+    return tuple(by_name[name] for name in names)
 
 
 class LearnedTreeOptions(EvidenceOptions):
@@ -317,7 +317,7 @@ class LearnedTree(_FittedMethod):
             ("the model", before.model, scorer.ask.model.name),
             ("the prompt's digest", before.prompts, scorer.prompt_digest),
         )
-        changes = [f"{what} changed from {was!r} to {now!r}" for what, was, now in facts
+        changes = [f"{fact} changed from {was!r} to {now!r}" for fact, was, now in facts
                    if was != now]  # fmt: skip
         if changes and not self.options.allow_change:
             raise ConfigurationError(

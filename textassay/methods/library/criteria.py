@@ -60,27 +60,27 @@ def read_criteria(
     """
     fields = _read_scale(scale)
     if isinstance(criteria, Mapping):
-        given = [(str(name).strip(), text) for name, text in criteria.items()]
+        pairs = [(str(name).strip(), text) for name, text in criteria.items()]
     else:
         sentences = (criteria,) if isinstance(criteria, str) else tuple(criteria)
-        given = [_split_name(sentence) for sentence in sentences]
-    if not given:
+        pairs = [_split_name(sentence) for sentence in sentences]
+    if not pairs:
         raise ConfigurationError("criteria= is empty; give at least one sentence")
-    taken = {(one if isinstance(one, str) else one.name).casefold() for one in beside}
-    for name, _ in given:
-        if name and name.casefold() in taken:
+    used = {(aspect if isinstance(aspect, str) else aspect.name).casefold() for aspect in beside}
+    for name, _ in pairs:
+        if name and name.casefold() in used:
             raise ConfigurationError(
                 f"two aspects are called {name!r}; give the criterion another name"
             )
-        taken.add(name.casefold())
+        used.add(name.casefold())
     aspects = []
-    for name, text in given:
+    for name, text in pairs:
         if not isinstance(text, str) or not slug(text).strip("x"):
             raise ConfigurationError(f"a criterion must be a sentence, not {text!r}")
         sentence = " ".join(text.split())
         if not name:
-            name = _unique(_name_of(sentence), taken)
-            taken.add(name)
+            name = _unique(_name_of(sentence), used)
+            used.add(name)
         aspects.append(_aspect(name, sentence, fields))
     return tuple(aspects)
 
@@ -88,8 +88,8 @@ def read_criteria(
 def _split_name(criterion: Any) -> tuple[str, Any]:
     # a name of up to three words before a colon and a space; the rest is the criterion
     pattern = r"(?s)\s*(?P<name>[^\s:/.,;?!]+(?: [^\s:/.,;?!]+){0,2})?\s*:\s+(?P<text>\S.*)"
-    found = re.fullmatch(pattern, criterion) if isinstance(criterion, str) else None
-    return (found["name"] or "", found["text"]) if found else ("", criterion)
+    match = re.fullmatch(pattern, criterion) if isinstance(criterion, str) else None
+    return (match["name"] or "", match["text"]) if match else ("", criterion)
 
 
 def _name_of(sentence: str) -> str:
@@ -100,12 +100,12 @@ def _name_of(sentence: str) -> str:
     return "-".join(telling[:4])[:40].strip("-")
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    number, chosen = 1, name
-    while chosen in taken:
+def _unique(name: str, used: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate in used:
         number += 1
-        chosen = f"{name}-{number}"
-    return chosen
+        candidate = f"{name}-{number}"
+    return candidate
 
 
 def _aspect(name: str, sentence: str, fields: Mapping[str, Any]) -> Aspect:
@@ -119,8 +119,8 @@ def _aspect(name: str, sentence: str, fields: Mapping[str, Any]) -> Aspect:
         definition = f"{'whether' if labels else 'how far'} this is met: {sentence}"
         question = f'Is this met: "{sentence.rstrip(".")}"?'
         meanings = ("it is not met", "it is met")
-    own = {"labels": dict(zip(labels, meanings, strict=True))} if labels else fields
-    return Aspect(name=name, definition=definition, question=question, **own)
+    labels_or_scale = {"labels": dict(zip(labels, meanings, strict=True))} if labels else fields
+    return Aspect(name=name, definition=definition, question=question, **labels_or_scale)
 
 
 def _is_verdict(labels: tuple[str, ...]) -> bool:

@@ -71,13 +71,13 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         raise ConfigurationError(
             f"plan {path} has neither steps nor text, so it has no instructions for a judge"
         )
-    aspects, known = [aspect.name for aspect in (*task.aspects, *task.family)], list(tools)
+    aspects, tool_names = [aspect.name for aspect in (*task.aspects, *task.family)], list(tools)
     assistants: dict[str, tuple[str, ...]] = {aspect.name: () for aspect in task.aspects}
     for name, serving in parsed.assistants.items():
         aspect = matching(name, aspects)
         if not aspect:
             raise UnknownName(f"aspect in plan {path}", name, list(dict.fromkeys(aspects)))
-        named = tuple(_tool(path, tool, known) for tool in serving)
+        named = tuple(_tool(path, tool, tool_names) for tool in serving)
         # published plans name all aspects of their task; those that are not judged are left out
         if aspect in assistants:
             assistants[aspect] = tuple(dict.fromkeys(named))

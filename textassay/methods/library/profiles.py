@@ -80,19 +80,19 @@ def load(profile: str, method: str | None = None) -> Profile:
     for key in ("name", "digest", "refused"):
         if key in content:
             raise problem(path, f"{key}: unknown key")
-    read = validate_as(path, content, _ProfileFile)
-    if unknown := read.prompts.keys() - set(REPLACEABLE):
-        known = ", ".join(REPLACEABLE)
-        raise problem(path, f"prompts: unknown prompt {min(unknown)!r}; there are: {known}")
-    prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
+    parsed = validate_as(path, content, _ProfileFile)
+    if unknown := parsed.prompts.keys() - set(REPLACEABLE):
+        replaceable = ", ".join(REPLACEABLE)
+        raise problem(path, f"prompts: unknown prompt {min(unknown)!r}; there are: {replaceable}")
+    prompts = {name: str(_beside(folder, path, file)) for name, file in parsed.prompts.items()}
     name = profile if profile in PROFILES else folder.name
-    options, digest = read.options, table.digest
+    options, digest = parsed.options, table.digest
     if method and (folder / f"{method}.toml").is_file():
-        own = read_toml(folder / f"{method}.toml")
-        options = options | {method: options.get(method, {}) | own.content}
+        of_method = read_toml(folder / f"{method}.toml")
+        options = options | {method: options.get(method, {}) | of_method.content}
         # for this method alone, so that cached answers of other methods remain valid
-        digest = hashlib.sha256(f"{digest}{own.digest}".encode()).hexdigest()[:6]
-    fields = read.model_dump(exclude={"format"}) | {
+        digest = hashlib.sha256(f"{digest}{of_method.digest}".encode()).hexdigest()[:6]
+    fields = parsed.model_dump(exclude={"format"}) | {
         "name": name,
         "digest": digest,
         "prompts": prompts,
@@ -137,11 +137,11 @@ def with_typed_judge(models: Models, role: str, retries: int) -> Models:
     `retries` times.
     """
     by_role = dict(models) if isinstance(models, Mapping) else {"": models}
-    judges = {name: one for name, one in by_role.items() if name.rstrip("0123456789") == role}
+    judges = {name: model for name, model in by_role.items() if name.rstrip("0123456789") == role}
     if not judges and "" in by_role:
         judges = {role: by_role[""]}
-    chats = {name: one for name, one in judges.items() if not one.capabilities.only_decides}
-    return by_role | {name: TypedJudge(one, retries) for name, one in chats.items()}
+    chats = {name: model for name, model in judges.items() if not model.capabilities.only_decides}
+    return by_role | {name: TypedJudge(model, retries) for name, model in chats.items()}
 
 
 def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
@@ -217,14 +217,14 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
 
     With a prompt of the user's own no option is refused, since the prompt may use any of them.
     """
-    own = {} if options.prompt else profile.refused.get(method, {})
-    if "method" in own:
+    refused = {} if options.prompt else profile.refused.get(method, {})
+    if "method" in refused:
         raise ConfigurationError(
-            f"the profile {profile.name!r} refuses {method}: {own['method']}, or another profile"
-            " (options={'profile': 'none'})"
+            f"the profile {profile.name!r} refuses {method}: {refused['method']}, or another"
+            " profile (options={'profile': 'none'})"
         )
     usual = {"ask": profile.ask} | profile.options.get(method, {})
-    for key, reason in {**profile.refused.get("*", {}), **own}.items():
+    for key, reason in {**profile.refused.get("*", {}), **refused}.items():
         name, _, setting = key.partition("=")
         # only options that the user gave are refused, not defaults
         if name not in options.model_fields_set:
@@ -257,8 +257,8 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
     if profile.writes or not writer or not model:
         return
     if writer.name == model.name:
-        given = f"model={{{role!r}: NAME}}"
-        other = "" if role == JUDGE else f", or have another model write them ({given})"
+        example = f"model={{{role!r}: NAME}}"
+        other = "" if role == JUDGE else f", or have another model write them ({example})"
         raise ConfigurationError(
             f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it"
             f" cannot write {what}: {instead}{other}"

@@ -76,20 +76,20 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         whole = _read(find_file("task", task, TASKS, task_file, suffixes=(".toml",)))
     if aspects is None:
         return whole
-    chosen: dict[str, Aspect] = {}
+    by_name: dict[str, Aspect] = {}
     for item in selected:
         aspect = item if isinstance(item, Aspect) else _find_aspect(whole, item)
         # names compare without case, as spellings differ between models and files of ratings
-        if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
+        if by_name.setdefault(aspect.name.casefold(), aspect) != aspect:
             raise ConfigurationError(f"two aspects are called {aspect.name!r}")
-    if not chosen:
+    if not by_name:
         raise ConfigurationError(
             f"no aspect of task {whole.name!r} is chosen; it has: {', '.join(_names(whole))}"
         )
-    own = {item.name.casefold() for item in selected if isinstance(item, Aspect)}
-    beside = [a for key, a in chosen.items() if key in own or a in whole.optional]
+    given_names = {item.name.casefold() for item in selected if isinstance(item, Aspect)}
+    beside = [a for key, a in by_name.items() if key in given_names or a in whole.optional]
     digest = _digest_with(whole, beside)
-    return whole.model_copy(update={"aspects": tuple(chosen.values()), "digest": digest})
+    return whole.model_copy(update={"aspects": tuple(by_name.values()), "digest": digest})
 
 
 def _first_with(selected: Iterable[str | Aspect]) -> Task:
@@ -124,8 +124,10 @@ def _names(task: Task) -> list[str]:
 
 def _digest_with(task: Task, aspects: Iterable[Aspect]) -> str:
     """Return the task's digest, which also depends on chosen optional aspects."""
-    own = [aspect.model_dump_json() for aspect in aspects]
-    return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
+    texts = [aspect.model_dump_json() for aspect in aspects]
+    if not texts:
+        return task.digest
+    return hashlib.sha256(repr((task.digest, texts)).encode()).hexdigest()[:6]
 
 
 def _read(path: Path) -> Task:
@@ -134,14 +136,14 @@ def _read(path: Path) -> Task:
     rows = content.pop("aspects", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")
-    read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
+    parsed = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
     # otherwise a run without `aspects` would have no aspect
     if all(row.get("optional") for row in rows):
         raise problem(path, "every aspect is optional, so there is nothing to judge by default")
-    names = [aspect.name.casefold() for aspect in read]
+    names = [aspect.name.casefold() for aspect in parsed]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise problem(path, f"two aspects are called {twice!r}")
-    pairs = list(zip(read, rows, strict=True))
+    pairs = list(zip(parsed, rows, strict=True))
     steps = {aspect.name: row["steps"] for aspect, row in pairs if "steps" in row}
     needs = {aspect.name: row["needs"] for aspect, row in pairs if "needs" in row}
     content.setdefault("name", path.stem)
@@ -150,10 +152,10 @@ def _read(path: Path) -> Task:
     # the digest covers only default aspects, so that scores remain comparable after a new optional
     # aspect
     judged = [(aspect, row) for aspect, row in pairs if not row.get("optional")]
-    kept = [{key: held for key, held in row.items() if key != "needs"} for _, row in judged]
-    digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    facts = [{key: value for key, value in row.items() if key != "needs"} for _, row in judged]
+    digest = hashlib.sha256(repr((content, facts)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
     aspects = tuple(aspect for aspect, _ in judged)
-    optional = tuple(a for a in read if a not in aspects)
+    optional = tuple(a for a in parsed if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
     fields |= {"measured": measured, "steps": steps, "needs": needs, "digest": digest}
     return validate_as(path, content | fields, Task)

@@ -132,26 +132,26 @@ def find_parts(
         UnknownName: There is no such tree or checklist.
         ConfigurationError: The user's file lacks a chosen aspect.
     """
-    names, read = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
-    chosen = on_scale(task.aspects, scale)
+    names, load_file = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
+    aspects = on_scale(task.aspects, scale)
     is_published = given == PUBLISHED
     if given == BY_MODEL or (is_published and task.name not in names):
-        return {}, chosen
-    tree = read(task.name if is_published else given, task)
+        return {}, aspects
+    tree = load_file(task.name if is_published else given, task)
     tree = AspectTree(aspects=on_scale(tree, scale))
-    known = {root.id: parts(tree, root) for root in tree.roots}
+    parts_of = {root.id: parts(tree, root) for root in tree.roots}
     if is_published:  # may lack aspects
-        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
+        return {a.id: parts_of[a.id] for a in aspects if a.id in parts_of}, aspects
     if task.aspects == task.family or not task.family:
         # the caller did not choose aspects, so the file's are judged
-        return known, tree.roots
-    for aspect in chosen:
-        if slug(aspect.name) not in known:
+        return parts_of, tree.roots
+    for aspect in aspects:
+        if slug(aspect.name) not in parts_of:
             raise ConfigurationError(
                 f"{kind} {given}: {aspect.name!r} is not one of its roots:"
                 f" {', '.join(root.name for root in tree.roots)}"
             )
-    return {a.id: known[a.id] for a in chosen}, chosen
+    return {a.id: parts_of[a.id] for a in aspects}, aspects
 
 
 def on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
@@ -189,15 +189,15 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
                 ids[at] = f"{parent}/{slugs[at]}"
         if len(ids) == placed:
             break
-    left = [at for at in range(len(rows)) if at not in ids]
-    for at in left:
+    unplaced = [at for at in range(len(rows)) if at not in ids]
+    for at in unplaced:
         name, parent = rows[at]["name"], rows[at]["parent"]
-        if all(slugs[other] != slug(parent.rpartition("/")[2]) for other in left):
-            known = ", ".join(ids.values()) or "no root"
-            what = f"aspect {name!r} names the unknown parent {parent!r}; known: {known}"
-            raise problem(path, what)
-    if left:
-        names = ", ".join(rows[at]["name"] for at in left)
+        if all(slugs[other] != slug(parent.rpartition("/")[2]) for other in unplaced):
+            ids_there = ", ".join(ids.values()) or "no root"
+            message = f"aspect {name!r} names the unknown parent {parent!r}; known: {ids_there}"
+            raise problem(path, message)
+    if unplaced:
+        names = ", ".join(rows[at]["name"] for at in unplaced)
         raise problem(path, f"the parents of these aspects form a circle: {names}")
     return [ids[at].rpartition("/")[0] or None for at in range(len(rows))]
 
@@ -207,12 +207,12 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
     parent = "/".join(slug(part) for part in row["parent"].split("/"))
     if parent in ids.values():
         return parent
-    matching = [at for at, own in enumerate(slugs) if own == parent]
+    matching = [at for at, name in enumerate(slugs) if name == parent]
     # only if all of them are placed, since the full path of one may name the parent
     if len(matching) > 1 and all(at in ids for at in matching):
-        known = ", ".join(repr(ids[at]) for at in matching)
+        candidates = ", ".join(repr(ids[at]) for at in matching)
         raise problem(
-            path, f"aspect {row['name']!r}: {row['parent']!r} may be {known}; name it in full"
+            path, f"aspect {row['name']!r}: {row['parent']!r} may be {candidates}; name it in full"
         )
     return ids.get(matching[0]) if len(matching) == 1 else None
 
