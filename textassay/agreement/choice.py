@@ -56,8 +56,8 @@ class Alternatives:
 
     def column(self, values: NumbersLike) -> Floats:
         """Return the value of each row, given the values of the examples."""
-        own = finite_array(values, "scores")[self.rows]
-        return np.where(self.second, 1 - own, own)
+        numbers = finite_array(values, "scores")[self.rows]
+        return np.where(self.second, 1 - numbers, numbers)
 
 
 def alternatives(
@@ -78,8 +78,8 @@ def alternatives(
         yield Alternatives(rows, second, rows.tolist(), [units[at] for at in rows], sided=True)
     if by_group and groups is not None and not is_pair.all():
         rows = np.flatnonzero(~is_pair)
-        own = [units[at] for at in rows]
-        yield Alternatives(rows, np.zeros(len(rows), bool), own, own, sided=False)
+        sources = [units[at] for at in rows]
+        yield Alternatives(rows, np.zeros(len(rows), bool), sources, sources, sided=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def choices_of(
     for row, group in enumerate(groups):
         if group is not None and not np.isnan(human[row]):
             at.setdefault(group, []).append(row)
-    found: list[tuple[list[int], Mask]] = []
+    decided: list[tuple[list[int], Mask]] = []
     unscored = undecided = 0
     for rows in at.values():
         if len(rows) < 2:
@@ -164,24 +164,24 @@ def choices_of(
         elif any(np.isnan(scores[rows]).any() for scores in judges):
             unscored += 1
         else:
-            found.append((rows, best))
+            decided.append((rows, best))
     shares, tied = list[Floats](), list[Floats]()
     for scores in judges:
-        first = [_highest(scores[rows]) for rows, _ in found]
-        hits = (best[top].mean() for top, (_, best) in zip(first, found, strict=True))
+        first = [_highest(scores[rows]) for rows, _ in decided]
+        hits = (best[top].mean() for top, (_, best) in zip(first, decided, strict=True))
         shares.append(np.array(list(hits), float))
         tied.append(np.array([top.sum() > 1 for top in first], float))
-    keys = [rows[0] if units is None else units[rows[0]] for rows, _ in found]
+    keys = [rows[0] if units is None else units[rows[0]] for rows, _ in decided]
     numbers = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     # a group without a source is a unit of its own
     codes = [len(keys) + i if key is None else numbers[key] for i, key in enumerate(keys)]
-    constants = [np.mean([best.mean() for _, best in found])] if found else []
-    if sided and found:
-        constants += [np.mean([best[side] for _, best in found]) for side in (0, 1)]
+    constants = [np.mean([best.mean() for _, best in decided])] if decided else []
+    if sided and decided:
+        constants += [np.mean([best[side] for _, best in decided]) for side in (0, 1)]
     return Choices(
         shares=shares, strict=[(hits == 1).astype(float) for hits in shares], tied=tied,
         chance=float(max(constants)) if constants else None,
-        units=np.unique(codes, return_inverse=True)[1], texts=sum(len(rows) for rows, _ in found),
+        units=np.unique(codes, return_inverse=True)[1], texts=sum(len(rows) for rows, _ in decided),
         unscored=unscored, undecided=undecided,
     )  # fmt: skip
 
@@ -217,17 +217,18 @@ def choice_agreement(
         (1.0, 0.5)
     """
     x, y = _columns([scores], human, groups)
-    found = choices_of(x, y, groups, units=units, sided=sided)
-    n = len(found.units)
+    choices = choices_of(x, y, groups, units=units, sided=sided)
+    n = len(choices.units)
     note = None
-    if n and (units_seen := _count(found.units)) < FEWEST.defined:
+    if n and (units_seen := _count(choices.units)) < FEWEST.defined:
         note = f"no interval of choices: needs at least {FEWEST.defined} groups, found {units_seen}"
     return ChoiceAgreement(
-        n=n, texts=found.texts,
-        choice=Measure(share_interval(found.shares[0], found.units), found.chance),
+        n=n, texts=choices.texts,
+        choice=Measure(share_interval(choices.shares[0], choices.units), choices.chance),
         # a constant ties everywhere, and `strict` counts ties as wrong
-        strict=Measure(share_interval(found.strict[0], found.units)),
-        tied=_mean(found.tied[0]), unscored=found.unscored, undecided=found.undecided, note=note,
+        strict=Measure(share_interval(choices.strict[0], choices.units)),
+        tied=_mean(choices.tied[0]), unscored=choices.unscored,
+        undecided=choices.undecided, note=note,
     )  # fmt: skip
 
 
@@ -244,18 +245,18 @@ def compare_choices(
     The differences are in `choice` and `strict`; the arguments are as for `choice_agreement`.
     """
     x, y = _columns([a, b], human, groups)
-    found = choices_of(x, y, groups, units=units)
-    return len(found.units), {
-        name: share_difference(first, second, found.units)
-        for name, (first, second) in (("choice", found.shares), ("strict", found.strict))
+    choices = choices_of(x, y, groups, units=units)
+    return len(choices.units), {
+        name: share_difference(first, second, choices.units)
+        for name, (first, second) in (("choice", choices.shares), ("strict", choices.strict))
     }
 
 
 def _columns(
     judges: list[NumbersLike], human: NumbersLike, groups: RowLabels
 ) -> tuple[list[Floats], Floats]:
-    columns, y = [finite_array(one, "scores") for one in judges], finite_array(human, "ratings")
-    if any(len(one) != len(y) for one in (*columns, groups)):
+    columns, y = [finite_array(judge, "scores") for judge in judges], finite_array(human, "ratings")
+    if any(len(column) != len(y) for column in (*columns, groups)):
         raise DataError("scores, ratings and groups must be equally long")
     return columns, y
 

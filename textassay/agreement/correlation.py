@@ -91,7 +91,7 @@ def kendall_rows(x: Floats, y: Floats) -> Floats:
     # up to this number of columns, comparing all pairs of a row is faster than counting inversions
     if n > 48:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
-        return np.array([one["kendall"][0] for one in each], float)
+        return np.array([coefficients["kendall"][0] for coefficients in each], float)
     # the pairwise array has n * n numbers per row; chunks bound the memory
     step = max(1, 2_000_000 // max(n * n, 1))
     parts = [_kendall_by_pairs(x[i : i + step], y[i : i + step]) for i in range(0, rows, step)]
@@ -210,7 +210,7 @@ class Cells:
             "spearman": (_sum(cells, rx_of_cells, ry_of_cells), _sum(x, rx, rx), _sum(y, ry, ry)),
             "kendall": (s, pairs - tied_x, pairs - tied_y),
         }
-        return {name: _bounded_ratio(*own, defined) for name, own in sums.items()}
+        return {name: _bounded_ratio(*parts, defined) for name, parts in sums.items()}
 
 
 def _sum(weights: Floats, a: Floats, b: Floats) -> Floats:
@@ -356,12 +356,12 @@ def pair_up(
     if len(x) != len(y):
         raise DataError(f"scores and human ratings must be equally long, not {len(x)} and {len(y)}")
     both = ~np.isnan(x) & ~np.isnan(y)
-    kept = np.flatnonzero(both)
+    rows = np.flatnonzero(both)
     return Pairs(
-        scores=x[kept],
-        human=y[kept],
-        groups=_encode(groups, kept, len(x), "group", needed=level == "group"),
-        systems=_encode(systems, kept, len(x), "system", needed=level == "system"),
+        scores=x[rows],
+        human=y[rows],
+        groups=_encode(groups, rows, len(x), "group", needed=level == "group"),
+        systems=_encode(systems, rows, len(x), "system", needed=level == "system"),
         has_groups=groups is not None,
         has_systems=systems is not None,
         # counted before unscored rows are dropped, so that coverage includes the judge's failures
@@ -429,19 +429,19 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
     return coefficients
 
 
-def _encode(labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool) -> Codes:
+def _encode(labels: RowLabels | None, rows: Codes, n: int, kind: str, *, needed: bool) -> Codes:
     """Return codes in order of appearance; rows without a label get their own unless `needed`."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")
-        return np.arange(len(kept))
+        return np.arange(len(rows))
     if len(labels) != n:
         raise DataError(f"{kind}s must be as long as the scores, not {len(labels)} and {n}")
     if needed and all(label is None for label in labels):
         raise ConfigurationError(f"level {kind!r} needs the {kind} of each row, and none has one")
     codes: dict[Hashable, int] = {}
-    numbered = np.empty(len(kept), np.intp)
-    for position, row in enumerate(kept.tolist()):
+    numbered = np.empty(len(rows), np.intp)
+    for position, row in enumerate(rows.tolist()):
         label: Hashable = labels[row]
         if label is None:
             if needed:

@@ -166,8 +166,8 @@ def _t_tails(t: float, df: float) -> float:
             value *= c * d
         if abs(c * d - 1) < 1e-14:
             break
-    found = front * value / a
-    return 1 - found if a == 0.5 else found
+    tail = front * value / a
+    return 1 - tail if a == 0.5 else tail
 
 
 def effective_number(weights: Floats) -> float:
@@ -241,8 +241,8 @@ def vary_groups(pairs: Pairs, resamples: int, seed: int) -> Varied:
     # resamples, no single group matters that much
     if is_unequal(pairs) and count <= resamples:
         return Varied(without_each_group(pairs), count, is_jackknife=True)
-    drawn = resample(pairs, "dataset", resamples=resamples, seed=seed)
-    return Varied(drawn, count, is_jackknife=False)
+    resampled = resample(pairs, "dataset", resamples=resamples, seed=seed)
+    return Varied(resampled, count, is_jackknife=False)
 
 
 def is_unequal(pairs: Pairs) -> bool:
@@ -276,18 +276,18 @@ def note_mostly_equal(pairs: Pairs) -> str | None:
 
 
 def coefficient_interval(
-    value: float | None, drawn: Floats, groups: int, least: float = 0.0, inflation: float = 1.0
+    value: float | None, resampled: Floats, groups: int, least: float = 0.0, inflation: float = 1.0
 ) -> Estimate:
     """Return a correlation with its interval by Student's t on Fisher's z scale.
 
     Args:
         value: The correlation.
-        drawn: The same in resamples of the groups.
+        resampled: The same in resamples of the groups.
         groups: Number of groups.
         least: Least standard error, on the z scale: resamples of few rows vary too little.
         inflation: Factor of the standard error.
     """
-    if groups < FEWEST.groups or (error := standard_error(to_z(drawn), groups)) is None:
+    if groups < FEWEST.groups or (error := standard_error(to_z(resampled), groups)) is None:
         return Estimate(value)
     # groups are the sampled unit, so they, not rows, give the degrees of freedom
     return interval_around(value, inflation * max(error, least), groups - 1)
@@ -314,10 +314,10 @@ def jackknife_error(left_out: Floats) -> float | None:
     return math.sqrt(float(changes @ changes) * (1 - 1 / len(changes)))
 
 
-def standard_error(drawn: Floats, groups: int) -> float | None:
+def standard_error(resampled: Floats, groups: int) -> float | None:
     """Return the standard error behind resampled values; `None` if half of them or more are NaN."""
-    defined = drawn[~np.isnan(drawn)]
-    if 2 * len(defined) <= len(drawn) or len(defined) < 2:
+    defined = resampled[~np.isnan(resampled)]
+    if 2 * len(defined) <= len(resampled) or len(defined) < 2:
         return None
     # the variance of a resample of G groups is (G - 1) / G times the variance of the estimate
     return float(np.std(defined, ddof=1)) * math.sqrt(groups / (groups - 1))
@@ -441,8 +441,8 @@ def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
     hidden = math.inf if corrected >= 0.9 else math.atanh(corrected) - math.atanh(r)
     # noise of the opposite sign hides agreement, which the share above allows for
     alike = max(0.0, together * math.copysign(1, covariance))
-    made = _z_of_means(r) - _z_of_means(r - alike / math.sqrt(spread_x * spread_y))
-    return _NoiseOfMeans(hidden, made)
+    by_chance = _z_of_means(r) - _z_of_means(r - alike / math.sqrt(spread_x * spread_y))
+    return _NoiseOfMeans(hidden, by_chance)
 
 
 def chance_covariance(pairs: Pairs, x: Floats, y: Floats) -> Floats:
@@ -460,11 +460,11 @@ def chance_covariance(pairs: Pairs, x: Floats, y: Floats) -> Floats:
     groups_behind = np.bincount(cells % systems)
     # distances from the mean of few groups are too small, and a single group shows no distance
     moved *= np.sqrt(groups_behind / np.maximum(groups_behind - 1, 1))[cells % systems]
-    if not (shown := np.count_nonzero(groups_behind > 1)):
+    if not (systems_shown := np.count_nonzero(groups_behind > 1)):
         return np.zeros((2, 2))
     together = np.stack([np.bincount(cells // systems, side) for side in moved])
     noise = (moved @ moved.T - together @ together.T / systems) / (systems - 1)
-    return np.asarray(noise * systems / shown, float)
+    return np.asarray(noise * systems / systems_shown, float)
 
 
 def resample(pairs: Pairs, level: Level, *, resamples: int, seed: int) -> dict[Coefficient, Floats]:
@@ -493,10 +493,10 @@ def _concatenate(chunks: Sequence[dict[Coefficient, Floats]]) -> dict[Coefficien
 
 def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats:
     """Return how often each group is drawn in each resample, shape (groups, resamples)."""
-    drawn = rng.integers(0, groups, size=(resamples, groups))
+    draws = rng.integers(0, groups, size=(resamples, groups))
     # with an offset per resample, one bincount counts all resamples at once
-    drawn += np.arange(resamples)[:, None] * groups
-    counts = np.bincount(drawn.ravel(), minlength=resamples * groups)
+    draws += np.arange(resamples)[:, None] * groups
+    counts = np.bincount(draws.ravel(), minlength=resamples * groups)
     return np.ascontiguousarray(counts.reshape(resamples, groups).T, dtype=float)
 
 
@@ -510,8 +510,8 @@ def _means_over_groups(pairs: Pairs) -> Callable[[Floats], dict[Coefficient, Flo
     def means(counts: Floats) -> dict[Coefficient, Floats]:
         used = defined.astype(float) @ counts
         empty = np.full((len(values), len(used)), np.nan)
-        found = np.divide(values @ counts, used, out=empty, where=used > 0)
-        return dict(zip(COEFFICIENTS, found, strict=True))
+        mean_of = np.divide(values @ counts, used, out=empty, where=used > 0)
+        return dict(zip(COEFFICIENTS, mean_of, strict=True))
 
     return means
 

@@ -120,12 +120,7 @@ def pair_names(
         for name in scores if score not in scores else ():
             label = name.removeprefix(f"{slug(score)}/")
             mapped[name] = [f"{slug(target)}/{label}" for target in targets if label != name]
-    pairs = {
-        (score, target): None
-        for score in scores
-        for target in mapped.get(score, [score])
-        if target in human
-    }
+    pairs = {(s, target): None for s in scores for target in mapped.get(s, [s]) if target in human}
     if not pairs:
         raise ConfigurationError(
             f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
@@ -135,7 +130,7 @@ def pair_names(
 
 
 def _has_members(name: str, names: Iterable[str]) -> bool:
-    return any(one.startswith(f"{slug(name)}/") for one in names)
+    return any(other.startswith(f"{slug(name)}/") for other in names)
 
 
 Scores = TypeVar("Scores", bound=Mapping[str, object])
@@ -156,16 +151,16 @@ def read_with_labels(
     scores, examples = read_scores(judge), open_people(human)
     rated = examples.check().human
     words = {
-        side: own
+        side: words_of_side
         for reader, field in ((judge, "metrics"), (human, "human"))
-        for side, own in reader.categories.items()
+        for side, words_of_side in reader.categories.items()
         if side[0] == field
     }
     if not words:
         return scores, examples, labels
     mapped = _by_score(aspect_map)
     names = {*scores, *(name for field, name in words if field == "metrics")}
-    pairs = [(one, other) for one in names for other in mapped.get(one, [one]) if other in rated]
+    pairs = [(score, h) for score in names for h in mapped.get(score, [score]) if h in rated]
     labels = {**labels, **_words_in_common(words, pairs)}
     judge, human = _readers(labels, aspect_map)
     return read_scores(judge), open_people(human), labels
@@ -174,7 +169,7 @@ def read_with_labels(
 def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, LabelReader]:
     """Return the label readers of the scores and of the human ratings."""
     both = labels, labels_of_people(labels, aspect_map)
-    judge, human = (LabelReader(one, any_word=True) for one in both)
+    judge, human = (LabelReader(declared, any_word=True) for declared in both)
     return judge, human
 
 
@@ -185,14 +180,14 @@ def _words_in_common(
     wordy = []
     for score, human in pairs:
         sides = ("metrics", score), ("human", human)
-        known = [side for side in sides if side in words]
-        if len(known) == 1:
-            (other,) = set(sides) - set(known)
+        wordy_sides = [side for side in sides if side in words]
+        if len(wordy_sides) == 1:
+            (other,) = set(sides) - set(wordy_sides)
             raise DataError(
-                f"{known[0][1]!r} has labels such as {min(words[known[0]].values())!r}, and"
-                f" {other[1]!r} has none of them: pair labels with labels"
+                f"{wordy_sides[0][1]!r} has labels such as {min(words[wordy_sides[0]].values())!r},"
+                f" and {other[1]!r} has none of them: pair labels with labels"
             )
-        if known:
+        if wordy_sides:
             wordy.append(sides)
     for sides in (*wordy, *wordy):  # twice, as a score and an aspect may be in several pairs
         both = words[sides[1]] | words[sides[0]]  # spelled as the judge does
@@ -206,15 +201,15 @@ def _words_in_common(
 def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
     """Return the labels of scores that are compared with a task's aspects, by name of the score."""
     scores = _group((human, score) for score, human in map_entries(aspect_map))
-    found: dict[str, LabelScale] = {}
+    scales: dict[str, LabelScale] = {}
     for aspect in aspects:
         for score in scores.get(aspect.name, [aspect.name]):
             if (scale := aspect.label_scale) is not None:
-                found[score] = scale
-            found |= {
+                scales[score] = scale
+            scales |= {
                 member_name(score, label): YES_NO for label in aspect.labels if aspect.multiple
             }
-    return found
+    return scales
 
 
 def labels_of_people(
@@ -230,10 +225,10 @@ def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
 
 
 def _group(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    grouped: dict[str, list[str]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        grouped.setdefault(key, []).append(value)
+    return grouped
 
 
 def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:
@@ -315,21 +310,19 @@ class People:
             for criterion in example.rubric if criteria else ():
                 verdict = None if criterion.human is None else nearest_label(criterion.human)
                 if verdict is not None:
-                    own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
-                    self._add(example, criterion_id(example.id, criterion.id), own, {})
+                    verdicts: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
+                    self._add(example, criterion_id(example.id, criterion.id), verdicts, {})
         named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
         if None in named.values():
-            known = sources_by_id(judged)
-            named = {id_: name or known.get(id_) for id_, name in named.items()}
+            source_of = sources_by_id(judged)
+            named = {id_: name or source_of.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
-        shown = (
-            {}
-            if examples.is_same_file(judged)
-            else {one.id: material_digests(one) for one in judged}
+        seen_by_judge = (
+            {} if examples.is_same_file(judged) else {e.id: material_digests(e) for e in judged}
         )
         self.of_other_source = [
-            not all(map(may_be_one_text, own, shown.get(example, own)))
-            for example, own in zip(self._examples, self._materials, strict=True)
+            not all(map(may_be_one_text, digests, seen_by_judge.get(example, digests)))
+            for example, digests in zip(self._examples, self._materials, strict=True)
         ]
         """Whether each row's source or passages differ from what the judge saw under its id, as far
         as both are known."""
@@ -350,14 +343,14 @@ class People:
         Args:
             judged: Digest of the judged text by id, as `texts_of` returns it.
         """
-        kept = [
+        selected = [
             may_be_one_text(text, judged.get(example, ""))
             for example, text in zip(self._examples, self.texts, strict=True)
         ]
-        if all(kept):
+        if all(selected):
             return self
-        part = self._select(kept)
-        other = set(compress(self._examples, map(not_, kept)))
+        part = self._select(selected)
+        other = set(compress(self._examples, map(not_, selected)))
         part.other_texts = (*self.other_texts, *sorted(other))
         return part
 
@@ -365,11 +358,11 @@ class People:
         """Return the rows without some examples."""
         return self._select([example not in ids for example in self._examples])
 
-    def _select(self, kept: Sequence[bool]) -> People:
+    def _select(self, selected: Sequence[bool]) -> People:
         part = copy(self)
         for name, column in vars(self).items():
             if isinstance(column, list):
-                setattr(part, name, list(compress(column, kept)))
+                setattr(part, name, list(compress(column, selected)))
         return part
 
     def count_without_text(self, judged: Mapping[str, str]) -> int:
@@ -396,12 +389,12 @@ class People:
         self.annotators.append(annotators)
         self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
         self.subsets.append(_subset(example, self.by))
-        drawn = example.meta.get(SAMPLING_PROBABILITY)
-        self._probabilities.append(check_probability(example.id, drawn))
+        probability = example.meta.get(SAMPLING_PROBABILITY)
+        self._probabilities.append(check_probability(example.id, probability))
 
     def only(self, subset: str) -> People:
         """Return the rows of one subset."""
-        return self._select([one == subset for one in self.subsets])
+        return self._select([value == subset for value in self.subsets])
 
     @property
     def has_groups(self) -> bool:
@@ -436,21 +429,21 @@ class People:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters' names in order of the columns of `raters`; numbers if unknown."""
-        known = self._names(aspect) or self._listed
+        names = self._names(aspect) or self._listed
         width = self.raters(aspect).shape[1]
-        return known if len(known) == width else tuple(str(at + 1) for at in range(width))
+        return names if len(names) == width else tuple(str(at + 1) for at in range(width))
 
     def has_rating(self, aspect: str) -> list[bool]:
         """Return whether each row has a rating."""
         return [
-            any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
+            any(rating is not None for rating in (human.get(aspect), *single.get(aspect, ())))
             for human, single in zip(self._human, self.annotators, strict=True)
         ]
 
     def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
         """Return the label that people gave each text; `None` if some ratings are not labels."""
-        single = [one.get(aspect, ()) for one in self.annotators]
-        return labels_given(single, [one.get(aspect) for one in self._human], scale)
+        single = [ratings.get(aspect, ()) for ratings in self.annotators]
+        return labels_given(single, [ratings.get(aspect) for ratings in self._human], scale)
 
     def yes_no_words(self, aspect: str) -> LabelScale:
         """Return the words for no and yes that people used."""
@@ -458,10 +451,10 @@ class People:
 
     def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
         """Return each row's probability of being drawn for rating; `None` if no row has one."""
-        given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
-        if all(one is None for one in given):
+        listed = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
+        if all(probability is None for probability in listed):
             return None
-        return np.array(given, float)
+        return np.array(listed, float)
 
     def check_levels(self, levels: Collection[Level]) -> None:
         """Raise if a row with ratings lacks a field that a level needs."""
@@ -482,7 +475,7 @@ class People:
 
 def subset_names(*sides: People) -> list[str]:
     """Return the values of the field that divides the data, in alphabetical order."""
-    names = sorted({one for people in sides for one in people.subsets if one is not None})
+    names = sorted({subset for people in sides for subset in people.subsets if subset is not None})
     by = sides[0].by
     if not names:
         raise ConfigurationError(f"by={by!r} names a field that no example has")
@@ -516,20 +509,20 @@ def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, La
     """Add a column of 0 and 1 for each label of an aspect whose labels have no order."""
     for name, scale in declared.items():
         for at, label in enumerate(scale.names if scale.is_nominal else ()):
-            own = member_name(name, label)
+            member = member_name(name, label)
             if (rating := human.get(name)) is not None:
-                human[own] = float(rating == at)
+                human[member] = float(rating == at)
             if name in annotators:
-                annotators[own] = tuple(
-                    None if one is None else float(one == at) for one in annotators[name]
+                annotators[member] = tuple(
+                    None if label is None else float(label == at) for label in annotators[name]
                 )
 
 
 def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
     if human is not None:
         return human
-    given = [one for one in annotators if one is not None]
-    return math.fsum(given) / len(given) if given else math.nan
+    ratings = [rating for rating in annotators if rating is not None]
+    return math.fsum(ratings) / len(ratings) if ratings else math.nan
 
 
 def check_probability(id_: str, value: Any) -> float | None:
@@ -601,5 +594,5 @@ def join_notes(
 
 def some_ids(ids: Iterable[str]) -> str:
     """Return up to three ids as text."""
-    shown = sorted(ids)[:3]
-    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"
+    first = sorted(ids)[:3]
+    return ", ".join(map(repr, first)) + ", ..." if first else "none"

@@ -171,18 +171,18 @@ def _agreement_of(
     """Return the agreement of rows, given their cells and sources."""
     count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
-    found = measures_of(whole[None], ordered=ordered)
+    measures = measures_of(whole[None], ordered=ordered)
     spans: Mapping[str, Estimate] = {}
     note = too_few_groups(pairs) if bootstrap and rows else ""
     if bootstrap and rows and not note:
-        drawn = _weigh_tables(
+        resampled = _weigh_tables(
             tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
         )
-        spans = _spans_of(found, drawn)
+        spans = _spans_of(measures, resampled)
         if count > 2 and whole.sum(axis=1).min() < 5:
             # the mean would be over the labels that happen to occur
             means = "balanced_accuracy", "macro_f1"
-            spans = {name: one for name, one in spans.items() if name not in means}
+            spans = {name: span for name, span in spans.items() if name not in means}
             note = (
                 "no interval of balanced_accuracy and macro_f1: people gave some labels fewer than"
                 " 5 times"
@@ -191,7 +191,7 @@ def _agreement_of(
         labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
         groups=len(tables) if pairs.has_groups else None,
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
-        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
+        measures=_measures(measures, spans, _best_constants(whole, ordered=ordered)),
         note=note or None,
     )  # fmt: skip
 
@@ -209,13 +209,13 @@ def _tables(cells: Floats, sources: Codes, width: int, weights: Floats | float =
 
 
 def _measures(
-    found: Mapping[str, Floats],
+    values_by_name: Mapping[str, Floats],
     spans: Mapping[str, Estimate],
     constants: Mapping[str, float | None],
 ) -> dict[str, Measure]:
     return {
         name: Measure(spans.get(name, Estimate(number_or_none(values[0]))), constants[name])
-        for name, values in found.items()
+        for name, values in values_by_name.items()
     }
 
 
@@ -232,21 +232,21 @@ Weighted = tuple[Mapping[str, Floats], ...]
 """Measures in some random weightings: of the tables unchanged, and with the added observations."""
 
 
-def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
+def _parts(weighted: Iterable[Weighted]) -> dict[str, list[Floats]]:
     """Return each measure in all weightings, without and with the added observations."""
-    chunks = list(drawn)
+    chunks = list(weighted)
     return {
-        name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
+        name: [np.concatenate([c[name] for c in ways]) for ways in zip(*chunks, strict=True)]
         for name in chunks[0][0]
     }
 
 
-def _spans_of(found: Mapping[str, Floats], drawn: Iterable[Weighted]) -> dict[str, Estimate]:
+def _spans_of(measures: Mapping[str, Floats], weighted: Iterable[Weighted]) -> dict[str, Estimate]:
     """Return the measures that are defined, with their intervals."""
-    parts = _parts(drawn)
+    parts = _parts(weighted)
     return {
         name: span_of(values[0], parts[name])
-        for name, values in found.items()
+        for name, values in measures.items()
         if not np.isnan(values[0])
     }
 
@@ -275,7 +275,7 @@ def _weigh_tables(
         shape = (len(weights), count, count)
         plain = (weights @ distinct).reshape(shape)
         more = rng.gamma(_CELL, per_observation, size=(len(weights), count * count)).reshape(shape)
-        yield tuple(measures_of(one, ordered=ordered) for one in (plain, plain + more))
+        yield tuple(measures_of(matrices, ordered=ordered) for matrices in (plain, plain + more))
 
 
 def _random_weights(
@@ -331,10 +331,10 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     hits = np.einsum("bii->bi", matrices)
     recall, precision = _ratio(hits, people), _ratio(hits, judge)
     accuracy = _ratio(right, total)
-    found = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
+    measures = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
     if count == 2:
         # of two labels the second is the positive one
-        found |= {
+        measures |= {
             "tpr": recall[:, 1],
             "tnr": recall[:, 0],
             "precision": precision[:, 1],
@@ -342,20 +342,20 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
         }
     else:
         # a label that neither side used has no F1
-        found["macro_f1"] = mean_of_defined(_ratio(2 * hits, people + judge))
-    found["mcc"] = _mcc(total, right, people, judge)
-    found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
+        measures["macro_f1"] = mean_of_defined(_ratio(2 * hits, people + judge))
+    measures["mcc"] = _mcc(total, right, people, judge)
+    measures["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
     if ordered and count > 2:
         steps = np.subtract.outer(np.arange(count), np.arange(count))
-        found["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
-        found["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
+        measures["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
+        measures["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
     both = _ratio(people + judge, 2 * total[:, None])
     chance = np.sum(both * (1 - both), axis=1) / (count - 1)
-    found["ac1"] = _ratio(accuracy - chance, 1 - chance)
-    found["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
+    measures["ac1"] = _ratio(accuracy - chance, 1 - chance)
+    measures["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
     if ordered and count > 2:
-        found["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
-    return found
+        measures["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
+    return measures
 
 
 def _mcc(total: Floats, right: Floats, people: Floats, judge: Floats) -> Floats:
@@ -395,10 +395,10 @@ def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
     constants = np.zeros((len(labels), *whole.shape))
     for at, label in enumerate(labels):
         constants[at, :, label] = people
-    found = measures_of(constants, ordered=ordered)
+    measures = measures_of(constants, ordered=ordered)
     return {
         name: None if np.isnan(values).all() else float(np.nanmax(values))
-        for name, values in found.items()
+        for name, values in measures.items()
     }
 
 
@@ -430,20 +430,20 @@ def compare_labels(
     """Return the rows that all three labeled, and how much better `a` agrees, by measure."""
     count = len(labels)
     for side, judged in (("the first judge's", a), ("the second judge's", b)):
-        one = pair_up(judged, human, groups=groups)
-        _refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
+        rated = pair_up(judged, human, groups=groups)
+        _refuse_other_numbers({f"{side} labels": rated.scores, "human labels": rated.human}, count)
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # both labels as one number, so that a row that one judge left out is left out for both
     pairs = pair_up(ours * count + other, human, groups=groups)
     tables = _tables(pairs.human * count**2 + pairs.scores, pairs.groups, count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
-    drawn: dict[str, list[Floats]] = {}
+    resampled: dict[str, list[Floats]] = {}
     if bootstrap and not too_few_groups(pairs):
-        drawn = _parts(
+        resampled = _parts(
             _weigh_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
         )
     return len(pairs.scores), {
-        name: _difference(float(x[0]), float(y[0]), drawn.get(name, ()))
+        name: _difference(float(x[0]), float(y[0]), resampled.get(name, ()))
         for name, (x, y) in whole.items()
     }
 
@@ -470,25 +470,25 @@ def _weigh_differences(
         # four observations for all cells together
         more = rng.gamma(4.0 / width, size, size=(len(weights), width))
         both = (_of_both(joint, count, ordered=ordered) for joint in (plain, plain + more))
-        yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
+        yield tuple({name: x - y for name, (x, y) in measures.items()} for measures in both)
 
 
-def _difference(a: float, b: float, drawn: Sequence[Floats]) -> Difference:
+def _difference(a: float, b: float, resampled: Sequence[Floats]) -> Difference:
     from textassay.agreement.significance import Difference  # which a check does not need
 
     first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, Estimate(None), None)
     value = first - second
-    if not drawn:
+    if not resampled:
         return Difference(first, second, Estimate(value), None)
     p = 0.0
-    for part in drawn:
+    for part in resampled:
         defined = part[~np.isnan(part)]
         tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
         # this number of weightings cannot show a smaller one
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
-    return Difference(first, second, span_of(value, drawn), p)
+    return Difference(first, second, span_of(value, resampled), p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,15 +553,15 @@ def agreement_at(
     weights = np.where(ties[rows], 0.5, 1.0)
     cells = pairs.human[rows] * len(labels) + labels_of_rows
     tables = _tables(cells, pairs.groups[rows], len(labels) ** 2, weights)
-    found = _agreement_of(
+    agreement = _agreement_of(
         pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
     uncut = np.where(confirming, values, np.nan)
-    return with_auc(found, uncut, people, groups=groups, bootstrap=bootstrap, seed=seed), cut
+    return with_auc(agreement, uncut, people, groups=groups, bootstrap=bootstrap, seed=seed), cut
 
 
 def with_auc(
-    found: LabelAgreement,
+    agreement: LabelAgreement,
     scores: NumbersLike,
     human: NumbersLike,
     *,
@@ -577,7 +577,7 @@ def with_auc(
     added to each label is divided between below and above all scores.
 
     Args:
-        found: Agreement of the labels.
+        agreement: Agreement of the labels.
         scores: Shape (n,); `None` or NaN if a row is unscored.
         human: 0 and 1 for the first and the second label, shape (n,); `None` or NaN if unrated.
         groups: The source of each row, length n.
@@ -589,10 +589,10 @@ def with_auc(
     yes, sources = pairs.human[order], pairs.groups[order]
     levels = np.flatnonzero(np.diff(pairs.scores[order], prepend=-np.inf))
     if not 0 < yes.sum() < len(yes):
-        return replace(found, measures={**found.measures, "auc": Measure(Estimate(None))})
+        return replace(agreement, measures={**agreement.measures, "auc": Measure(Estimate(None))})
 
     def count(weights: Floats) -> list[Floats]:
-        return [np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes)]
+        return [np.add.reduceat(weights * label, levels, axis=1) for label in (yes, 1 - yes)]
 
     counts = count(np.ones((1, len(yes))))
     value = float(_area(*counts)[0])
@@ -605,14 +605,12 @@ def with_auc(
         parts: list[tuple[Floats, Floats]] = []
         step = max(1, _NUMBERS_AT_ONCE // len(yes))
         for weights in _random_weights(np.ones(len(rows)), bootstrap, step, rng):
-            drawn = count(weights[:, sources])
+            counted = count(weights[:, sources])
             ends = rng.gamma(_CELL / 2, size, size=(2, 2, len(weights), 1))
-            more = (
-                np.hstack([low, one, high]) for one, (low, high) in zip(drawn, ends, strict=True)
-            )
-            parts.append((_area(*drawn), _area(*more)))
+            more = (np.hstack([low, c, high]) for c, (low, high) in zip(counted, ends, strict=True))
+            parts.append((_area(*counted), _area(*more)))
         area = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
-    return replace(found, measures={**found.measures, "auc": Measure(area, 0.5)})
+    return replace(agreement, measures={**agreement.measures, "auc": Measure(area, 0.5)})
 
 
 def _area(yes: Floats, no: Floats) -> Floats:
@@ -732,29 +730,30 @@ def set_agreement(
         np.where(np.isnan(theirs).any(axis=1), np.nan, at),
         groups=groups,
     )
-    kept = pairs.scores.astype(np.intp)
-    ours, theirs = ours[kept], theirs[kept]
+    rows = pairs.scores.astype(np.intp)
+    ours, theirs = ours[rows], theirs[rows]
     if not np.isin(ours, (0, 1)).all() or not np.isin(theirs, (0, 1)).all():
         raise DataError("sets of labels hold 0 or 1 for each label")
-    if not len(kept):
+    if not len(rows):
         nothing = "no text has a set of both"
         return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
     number = number_of_groups(pairs)
     table = _SetTable(ours, theirs, pairs.groups, number)
-    found = dict(table.measures(np.ones((1, number))))
+    measures = dict(table.measures(np.ones((1, number))))
     spans: dict[str, Estimate] = {}
     note = too_few_groups(pairs) if bootstrap else ""
     if bootstrap and not note:
         rng = np.random.default_rng(seed)
-        drawn = (
+        resampled = (
             tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
             for weights in _random_weights(np.ones(number), bootstrap, 200, rng)
         )
-        spans = _spans_of(found, drawn)
+        spans = _spans_of(measures, resampled)
     return SetAgreement(
-        labels=tuple(labels), n=len(kept), coverage=pairs.coverage,
+        labels=tuple(labels), n=len(rows), coverage=pairs.coverage,
         groups=number if pairs.has_groups else None,
-        measures=_measures(found, spans, _best_constant_sets(theirs, found)), note=note or None,
+        measures=_measures(measures, spans, _best_constant_sets(theirs, measures)),
+        note=note or None,
     )  # fmt: skip
 
 
@@ -772,7 +771,7 @@ class _SetTable:
 
         def per_source(columns: Iterable[Floats]) -> Floats:
             """Return sums over the rows of each source, shape (sources, columns)."""
-            sums = [np.bincount(sources, weights=one, minlength=number) for one in columns]
+            sums = [np.bincount(sources, weights=column, minlength=number) for column in columns]
             return np.stack(sums, axis=1)
 
         shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
@@ -808,12 +807,12 @@ class _SetTable:
                 size = _rows_per_observation(self.rows, wrong)
                 cells[:, label] += rng.gamma(_CELL, size, size=(len(total), 4))
         matrices = cells.reshape(-1, 2, 2)
-        own = measures_of(matrices, ordered=False)
+        by_measure = measures_of(matrices, ordered=False)
         shape = (len(total), self.labels)
-        yield "macro_f1", mean_of_defined(own["f1"].reshape(shape))
+        yield "macro_f1", mean_of_defined(by_measure["f1"].reshape(shape))
         hits = cells[:, :, 3].sum(axis=1)
         yield "micro_f1", _ratio(2 * hits, 2 * hits + cells[:, :, 1:3].sum(axis=(1, 2)))
-        yield "macro_kappa", mean_of_defined(own["kappa"].reshape(shape))
+        yield "macro_kappa", mean_of_defined(by_measure["kappa"].reshape(shape))
         used = weights @ self._used
         values = used.sum(axis=1)
         expected = _ratio(
@@ -834,9 +833,9 @@ def _masi(sets: Floats) -> Floats:
     return np.asarray(1 - jaccard * monotone)
 
 
-def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
+def _best_constant_sets(theirs: Floats, names: Iterable[str]) -> dict[str, float | None]:
     """Return each measure of the best judge that always gives one of people's sets."""
-    best = dict.fromkeys(found, np.nan)
+    best = dict.fromkeys(names, np.nan)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
     # only the commonest sets are tried: a rare set is not the best constant
     for constant in sets[np.argsort(-counts, kind="stable")[:100]]:

@@ -185,8 +185,8 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
     """Return for each rating the mean of the item's others, (items, raters); NaN without others."""
     table = rating_table(ratings)
     means = np.full(table.shape, np.nan)
-    given = ~np.isnan(table)
-    for item, rater in np.argwhere(given & (given.sum(axis=1, keepdims=True) > 1)):
+    is_rated = ~np.isnan(table)
+    for item, rater in np.argwhere(is_rated & (is_rated.sum(axis=1, keepdims=True) > 1)):
         others = np.delete(table[item], rater)
         others = others[~np.isnan(others)]
         # fsum, so that equal sets of ratings have equal means in any order
@@ -225,14 +225,14 @@ def rater_agreement(
         # a judge that skips hard items would look better than raters who rated them, so raters are
         # measured on the scored items only
         table = np.where(np.isnan(scores)[:, None], np.nan, table)
-    given = ~np.isnan(table)
-    table = table[:, given.any(axis=0)]
+    is_rated = ~np.isnan(table)
+    table = table[:, is_rated.any(axis=0)]
     columns = range(table.shape[1])
 
     def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
-        found = _mean(pair_agreement(x, y) for x, y in pairs)
+        result = _mean(pair_agreement(x, y) for x, y in pairs)
         # numbers of nominal labels have no mean and no order
-        return PairAgreement(found.n, found.same) if found is not None and is_nominal else found
+        return PairAgreement(result.n, result.same) if result is not None and is_nominal else result
 
     def with_others(of: Callable[[int], Floats]) -> PairAgreement | None:
         # labels without an order have no mean to compare a rater with
@@ -241,8 +241,8 @@ def rater_agreement(
     others = mean_of_others(table)
     return RaterAgreement(
         raters=table.shape[1],
-        items=int(given.any(axis=1).sum()),
-        ratings=int(given.sum()),
+        items=int(is_rated.any(axis=1).sum()),
+        ratings=int(is_rated.sum()),
         alpha={
             level: None
             if is_nominal and level != "nominal"
@@ -259,15 +259,15 @@ def rater_agreement(
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
     """Return the mean of each figure over the pairs that define it, and the number of items."""
     # agreement on a single item shows nothing
-    kept = [pair for pair in pairs if pair.n > 1]
-    if not kept:
+    defined = [pair for pair in pairs if pair.n > 1]
+    if not defined:
         return None
 
     def mean(name: str) -> float | None:
-        values = [value for pair in kept if (value := getattr(pair, name)) is not None]
+        values = [value for pair in defined if (value := getattr(pair, name)) is not None]
         return math.fsum(values) / len(values) if values else None
 
     return PairAgreement(
-        sum(pair.n for pair in kept),
+        sum(pair.n for pair in defined),
         *(mean(name) for name in ("same", "mean_difference", "pearson", "spearman", "kendall")),
     )

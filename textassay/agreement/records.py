@@ -61,14 +61,14 @@ class RecordedScores(Recorded):
         self.setdefault(row.aspect, {})[row.id] = row.value
         if row.text:
             self.texts[row.id] = row.text
-        own = self.samples.setdefault(row.aspect, {})
-        own.pop(row.id, None)
+        samples = self.samples.setdefault(row.aspect, {})
+        samples.pop(row.id, None)
         for piece in row.evidence:
             ratings = piece.get("ratings") if isinstance(piece, Mapping) else None
             if isinstance(ratings, list | tuple) and all(
-                isinstance(one, int | float) and math.isfinite(one) for one in ratings
+                isinstance(rating, int | float) and math.isfinite(rating) for rating in ratings
             ):
-                own[row.id] = tuple(map(float, ratings))
+                samples[row.id] = tuple(map(float, ratings))
 
 
 def texts_of(scores: object) -> Mapping[str, str]:
@@ -124,12 +124,12 @@ def read_judge(
     for row in read_score_rows(source, labels):
         scores.add(row)
         _add_criteria(scores, row)
-        own = signatures.setdefault(row.aspect, {})
-        own.pop(row.id, None)
+        by_id = signatures.setdefault(row.aspect, {})
+        by_id.pop(row.id, None)
         if row.value is not None:
-            own[row.id] = row.signature
-    for aspect, own in signatures.items():
-        refuse_several_judges(aspect, dict.fromkeys(own.values()), "")
+            by_id[row.id] = row.signature
+    for aspect, by_id in signatures.items():
+        refuse_several_judges(aspect, dict.fromkeys(by_id.values()), "")
     return scores
 
 
@@ -172,7 +172,7 @@ def run_folder(source: object) -> Path | None:
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
     """Raise if the scores of one aspect carry several signatures."""
     if len(signatures) > 1:
-        shown = "; ".join(repr(one) for one in list(signatures)[:3])
+        shown = "; ".join(repr(signature) for signature in list(signatures)[:3])
         raise ConfigurationError(
             f"the scores of {aspect!r} come from {len(signatures)} different judges ({shown}), "
             f"which are not comparable; split them into one file per judge{otherwise}"
@@ -216,8 +216,8 @@ class RecordedRow:
     @property
     def evidence(self) -> Sequence[Any]:
         """The score's evidence, as a run records it; empty if there is none."""
-        found = self.fields.get("evidence")
-        return found if isinstance(found, list | tuple) else ()
+        evidence = self.fields.get("evidence")
+        return evidence if isinstance(evidence, list | tuple) else ()
 
     @property
     def scale(self) -> tuple[float, float] | None:
@@ -278,13 +278,13 @@ def read_score_rows(
             raise DataError(f"{where}, field 'value': is missing; it is null if there is no score")
         try:
             # lines of a run have a signature, and labels as their positions
-            read = labels.numbers(
+            values = labels.numbers(
                 "metrics", {aspect: row["value"]}, are_positions="signature" in row
             )
         except FieldError as error:
             raise DataError(f"{where}, {error}") from None
         text = str(row.get("text_digest") or "")
-        for name, value in read.items():
+        for name, value in values.items():
             yield RecordedRow(name, id_, _number(value, where), row, text)
 
 
@@ -300,15 +300,15 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
     for number, row in table.rows():
         if isinstance(row, dict) and "signature" not in row:
             pair = row.get("id"), row.get("aspect")
-            is_hashable = all(isinstance(one, str | int | float | None) for one in pair)
+            is_hashable = all(isinstance(part, str | int | float | None) for part in pair)
             first = seen.setdefault(pair, number) if is_hashable else number
             if first != number:
                 again.append(f"{pair[0]!r} on {pair[1]!r} in {table.unit}s {first} and {number}")
             value = row.get("value")
             if table.decimal is not None and isinstance(value, str):
                 try:
-                    own = value_in_cell(value, table.decimal, str(row.get("aspect")), percents)
-                    row = {**row, "value": own}
+                    amount = value_in_cell(value, table.decimal, str(row.get("aspect")), percents)
+                    row = {**row, "value": amount}
                 except NumeralError as error:
                     raise table.error(number, f"field 'value': {error}") from None
         yield number, row
@@ -424,5 +424,7 @@ def _add_criteria(scores: Recorded, row: RecordedRow) -> None:
         if isinstance(piece, Mapping) and "criterion" in piece and "met" in piece:
             met = piece["met"]
             for name in criterion_names(piece.get("tags") or ()):
-                own = scores.setdefault(name, {})
-                own[criterion_id(row.id, piece["criterion"])] = None if met is None else float(met)
+                verdicts = scores.setdefault(name, {})
+                verdicts[criterion_id(row.id, piece["criterion"])] = (
+                    None if met is None else float(met)
+                )

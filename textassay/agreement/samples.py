@@ -70,18 +70,18 @@ def draw_scores(
         For each of `counts`, the scores of each draw, shape (n,), NaN for a text without ratings.
     """
     table = np.full((len(samples), max(map(len, samples), default=0)), np.nan)
-    for row, own in enumerate(samples):
-        table[row, : len(own)] = own
+    for row, ratings in enumerate(samples):
+        table[row, : len(ratings)] = ratings
     rng, scores = np.random.default_rng(seed), [list[Floats]() for _ in counts]
     for _ in range(DRAWS):
         order = np.where(np.isnan(table), 2.0, rng.random(table.shape)).argsort(axis=1)
-        drawn = np.take_along_axis(table, order, axis=1)
-        for count, found in zip(counts, scores, strict=True):
+        permuted = np.take_along_axis(table, order, axis=1)
+        for count, means in zip(counts, scores, strict=True):
             # sorted, since sums in another order may differ by rounding
-            first = np.sort(drawn[:, :count], axis=1)
+            first = np.sort(permuted[:, :count], axis=1)
             number = (~np.isnan(first)).sum(axis=1)
             empty = np.full(len(number), np.nan)
-            found.append(np.divide(np.nansum(first, axis=1), number, out=empty, where=number > 0))
+            means.append(np.divide(np.nansum(first, axis=1), number, out=empty, where=number > 0))
     return scores
 
 
@@ -104,18 +104,18 @@ def correlations_by_samples(
         bootstrap: Number of resamples behind the intervals; 0 for no intervals.
         seed: Seed of draws and resamples.
     """
-    drawn = [
+    by_count = [
         [pair_up(scores, human, groups=groups) for scores in draws]
         for draws in draw_scores(samples, counts, seed)
     ]
-    first, least = drawn[0][0], counts[0]
-    values = [_mean(np.array([_coefficients(one) for one in draws])) for draws in drawn]
+    first, least = by_count[0][0], counts[0]
+    values = [_mean(np.array([_coefficients(draw) for draw in draws])) for draws in by_count]
     varied: list[list[Varied]] = []
     if bootstrap and number_of_groups(first) >= FEWEST.groups:
-        varied = [[vary_groups(one, bootstrap, seed) for one in draws] for draws in drawn]
+        varied = [[vary_groups(draw, bootstrap, seed) for draw in draws] for draws in by_count]
     for at, name in enumerate(COEFFICIENTS):
         # the draws are averaged first, so that only the variation between groups is left
-        spread = [np.mean([one.values[name] for one in draws], axis=0) for draws in varied]
+        spread = [np.mean([draw.values[name] for draw in draws], axis=0) for draws in varied]
         for place, (count, value) in enumerate(zip(counts, values, strict=True)):
             error, change = None, None
             if spread:
@@ -146,24 +146,24 @@ def choices_by_samples(
         groups: The group from which each row is chosen, as in `choice_agreement`.
         units: The source of each row's group, likewise.
     """
-    found = choices_of([one for draws in samples for one in draws], human, groups, units=units)
-    number = len(found.units)
+    choices = choices_of([draw for draws in samples for draw in draws], human, groups, units=units)
+    number = len(choices.units)
     if not number:
         return
-    kinds = {"choice": found.shares, "strict": found.strict, "tied": found.tied}
+    kinds = {"choice": choices.shares, "strict": choices.strict, "tied": choices.tied}
     for name, columns in kinds.items():
         by_count = np.mean(np.reshape(columns, (len(counts), -1, number)), axis=1)
-        for count, own in zip(counts, by_count, strict=True):
-            gain = share_difference(own, by_count[0], found.units)
+        for count, shares in zip(counts, by_count, strict=True):
+            gain = share_difference(shares, by_count[0], choices.units)
             yield SampleAgreement(
-                name, count, number, share_interval(own, found.units),
+                name, count, number, share_interval(shares, choices.units),
                 Estimate(None) if count == counts[0] else gain.difference,
             )  # fmt: skip
 
 
 def _coefficients(pairs: Pairs) -> list[float]:
-    found = dataset_level(pairs)
-    return [np.nan if (value := found[name]) is None else value for name in COEFFICIENTS]
+    coefficients = dataset_level(pairs)
+    return [np.nan if (value := coefficients[name]) is None else value for name in COEFFICIENTS]
 
 
 def _mean(values: Floats) -> list[float | None]:

@@ -59,7 +59,7 @@ from textassay.table import Estimate, ResultRow, column
 
 
 def _coefficient(name: Coefficient) -> dict[str, Any]:
-    return column(name, "interval", cell=lambda own: own.estimate(name))
+    return column(name, "interval", cell=lambda agreement: agreement.estimate(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Agreement(ResultRow):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; of intervals the ends, `None` if they were not requested."""
-        ends = {name: one.ends or None for name, one in self.ci.items()}
+        ends = {name: interval.ends or None for name, interval in self.ci.items()}
         return ResultRow.as_dict(self) | {"ci": ends or None}
 
     @property
@@ -343,16 +343,16 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 
 
 def difference_between(
-    a: float | None, b: float | None, drawn: Floats, groups: int, inflation: float = 1.0
+    a: float | None, b: float | None, resampled: Floats, groups: int, inflation: float = 1.0
 ) -> Difference:
     """Return the difference of two coefficients with interval and p-value.
 
     `inflation` is a factor of the standard error.
     """
-    drawn = without_rounding(drawn)
-    error = standard_error(inflation * drawn, groups) if groups >= FEWEST.groups else None
+    resampled = without_rounding(resampled)
+    error = standard_error(inflation * resampled, groups) if groups >= FEWEST.groups else None
     # this number of resamples cannot show a smaller one
-    return difference_of(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
+    return difference_of(a, b, error, groups - 1, least_p=2 / (len(resampled) + 1))
 
 
 def without_rounding(differences: Floats) -> Floats:

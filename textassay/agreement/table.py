@@ -150,13 +150,13 @@ class LabelRow(_Paired):
 
     def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the measures by name, with the labels and the matrix, and the intervals."""
-        own = self.agreement
-        values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
-        ends = {name: list(one.estimate.ends) or None for name, one in own.measures.items()}
-        values["labels"] = list(own.labels)
-        if len(own.labels) == 2:
-            values["positive"] = own.labels[1]
-        return {**values, "confusion": [list(row) for row in own.confusion]}, ends
+        result = self.agreement
+        values: dict[str, Any] = {name: measure.value for name, measure in result.measures.items()}
+        ends = {name: list(unit.estimate.ends) or None for name, unit in result.measures.items()}
+        values["labels"] = list(result.labels)
+        if len(result.labels) == 2:
+            values["positive"] = result.labels[1]
+        return {**values, "confusion": [list(row) for row in result.confusion]}, ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,20 +219,22 @@ class AgreementTable(Displayed):
         and `other_texts`, the number of rows that were left out, and `other_sources`; rows of
         labels also have their measures.
         """
-        found: dict[str, Any] = {"rows": _flat_rows([r.as_dict() for r in self.rows], self.labels)}
+        content: dict[str, Any] = {
+            "rows": _flat_rows([r.as_dict() for r in self.rows], self.labels)
+        }
         if self.other_texts:
-            found["other_texts"] = len(self.other_texts)
+            content["other_texts"] = len(self.other_texts)
         if self.other_sources:
-            found["other_sources"] = self.other_sources
+            content["other_sources"] = self.other_sources
         parts = {
             "labels": self.labels, "sets": self.sets, "choices": self.choices,
             "samples": self.samples, "raters": self.raters,
         }  # fmt: skip
-        found |= {name: [row.as_dict() for row in part] for name, part in parts.items() if part}
+        content |= {name: [row.as_dict() for row in part] for name, part in parts.items() if part}
         if self.subsets:
-            found["by"] = self.by
-            found["subsets"] = {name: one.as_dict() for name, one in self.subsets.items()}
-        return found
+            content["by"] = self.by
+            content["subsets"] = {name: table.as_dict() for name, table in self.subsets.items()}
+        return content
 
     def tables(self) -> list[Table]:
         """Return the tables: agreement with people, labels, raters if requested, and subsets."""
@@ -242,7 +244,7 @@ class AgreementTable(Displayed):
         """Return each table with the rows of all subsets; confusion matrices are only in JSON."""
         rows = (*self.rows, *self.labels, *self.choices, *self.sets)
         names = {name for row in rows for name in (row.aspect, row.human)}
-        parts = {name: one._tables() for name, one in self.subsets.items()}
+        parts = {name: table._tables() for name, table in self.subsets.items()}
         return stack_subsets(self.by, parts, after="human", names=names)
 
     def _tables(self) -> list[Table]:
@@ -255,8 +257,8 @@ class AgreementTable(Displayed):
         tables += [_set_table(row) for row in self.sets]
         labels = {(row.aspect, row.human) for row in self.labels if row.threshold is None}
         for draw, is_of_labels in ((_rater_table, False), (_label_rater_table, True)):
-            own = [r for r in self.raters if ((r.aspect, r.human) in labels) == is_of_labels]
-            tables += [draw(own)] if own else []
+            rows = [r for r in self.raters if ((r.aspect, r.human) in labels) == is_of_labels]
+            tables += [draw(rows)] if rows else []
         return tables
 
     def _notes(self) -> Iterator[Note]:
@@ -295,13 +297,13 @@ def _rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among people beside agreement with the judge: alpha, and Spearman's rho."""
     lines, notes = list[Sequence[Cell]](), dict[str, Note]()
     for row in rows:
-        own = row.agreement
-        who = row.aspect, row.human, own.raters, own.items
-        lines.append((*who, own.alpha["ordinal"], *own.rank_correlations))
-        if own.raters < 2:
+        agreement = row.agreement
+        who = row.aspect, row.human, agreement.raters, agreement.items
+        lines.append((*who, agreement.alpha["ordinal"], *agreement.rank_correlations))
+        if agreement.raters < 2:
             why = "only one rater, so there is no agreement among raters; 'annotators' needs 2"
             notes[row.human] = Note(f"{row.human}: {why} raters of the same texts, better 3")
-        elif own.alpha["ordinal"] is None:
+        elif agreement.alpha["ordinal"] is None:
             why = "alpha is undefined, because no text has two ratings or all ratings are equal"
             notes[row.human] = Note(f"{row.human}: {why}")
     columns = _rater_columns(
@@ -322,18 +324,19 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
         Note("best constant: a score that is the same for all texts, or one side of all pairs"),
     ]
     for row in rows:
-        own = row.agreement
+        agreement = row.agreement
         reasons = {
-            f"{row.aspect}: {own.unscored}": (own.unscored, "a text in them has no score"),
-            f"{row.human}: {own.undecided}":
-                (own.undecided, "people find all texts in them equally good"),
+            f"{row.aspect}: {agreement.unscored}":
+                (agreement.unscored, "a text in them has no score"),
+            f"{row.human}: {agreement.undecided}":
+                (agreement.undecided, "people find all texts in them equally good"),
         }  # fmt: skip
         notes += [
             Note(f"{groups} groups are left out of choices, because {why}")
             for groups, (count, why) in reasons.items()
             if count
         ]
-        notes += [Note(f"{row.aspect}: {own.note}")] if own.note else []
+        notes += [Note(f"{row.aspect}: {agreement.note}")] if agreement.note else []
     return table_of(ChoiceRow, rows, notes, "choices within groups")
 
 
@@ -348,28 +351,28 @@ def _sample_table(rows: Sequence[SampleRow]) -> Table:
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     """Return the measures of a pairing of labels, and its confusion matrix."""
-    own = row.agreement
-    names = {name: measure_name(name, own.labels) for name in own.measures}
+    agreement = row.agreement
+    names = {name: measure_name(name, agreement.labels) for name in agreement.measures}
     texts = [_best_constant("label")]
     if row.threshold:
         texts.append(_threshold_note(row, row.threshold))
-    if own.note:
-        texts.append(f"{row.aspect}: {own.note}")
+    if agreement.note:
+        texts.append(f"{row.aspect}: {agreement.note}")
     if row.tied:
         texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")
     if row.between:
         texts.append(
             f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
-            f" labels{' (AUC has them)' if 'auc' in own.measures else ''}"
+            f" labels{' (AUC has them)' if 'auc' in agreement.measures else ''}"
         )
     lines = _measure_lines(row, names)
     measures = table_of(_MeasureLine, lines, map(Note, texts), "agreement of labels")
     columns = [
-        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
+        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(agreement.labels)
     ]
     counts: list[tuple[Cell, ...]] = [
         (f"people: {name}", *counted)
-        for name, counted in zip(own.labels, own.confusion, strict=True)
+        for name, counted in zip(agreement.labels, agreement.confusion, strict=True)
     ]
     title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
     return [measures, Table((Column("people", ""), *columns), counts, title=title)]
@@ -409,8 +412,8 @@ def _ties(row: LabelRow, cut: Threshold) -> str:
 
 def _set_table(row: SetRow) -> Table:
     """Return the measures of a pairing of sets."""
-    own = row.agreement
-    texts = [_best_constant("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
+    result = row.agreement
+    texts = [_best_constant("set")] + ([f"{row.aspect}: {result.note}"] if result.note else [])
     if row.unrated:
         texts.append(
             f"{row.human}: {row.unrated} texts are not rated and left out; [] says that no label"
@@ -421,11 +424,11 @@ def _set_table(row: SetRow) -> Table:
 
 
 def _measure_lines(row: LabelRow | SetRow, names: Mapping[str, str]) -> Iterator[_MeasureLine]:
-    own, measures = row.agreement, row.agreement.measures
-    for name, one in measures.items():
+    agreement, measures = row.agreement, row.agreement.measures
+    for name, measure in measures.items():
         yield _MeasureLine(
-            row.aspect, row.human, names[name], own.n, own.coverage, own.groups, one.estimate,
-            one.constant,
+            row.aspect, row.human, names[name], agreement.n, agreement.coverage, agreement.groups,
+            measure.estimate, measure.constant,
         )  # fmt: skip
 
 
@@ -433,10 +436,10 @@ def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among the people who gave labels, and of the judge with each of them."""
     lines = list[Sequence[Cell]]()
     for row in rows:
-        own = row.agreement
-        same = (None if one is None else one.same for one in (own.between_raters, own.judge_rater))
-        alphas = (own.alpha["nominal"], own.alpha["ordinal"])
-        lines.append((row.aspect, row.human, own.raters, own.items, *alphas, *same))
+        result = row.agreement
+        same = (None if p is None else p.same for p in (result.between_raters, result.judge_rater))
+        alphas = (result.alpha["nominal"], result.alpha["ordinal"])
+        lines.append((row.aspect, row.human, result.raters, result.items, *alphas, *same))
     columns = _rater_columns(
         "score", "human", alpha="alpha (nominal)", ordinal="alpha (ordinal)",
         between_raters="rater-rater, same", judge_rater="judge-rater, same",
@@ -445,14 +448,14 @@ def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
     return Table(columns, lines, (note,), "agreement among raters on labels")
 
 
-def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
+def _among_raters(by_aspect: Mapping[str, RaterAgreement]) -> Table:
     """Return agreement among raters without a judge, a row for each human aspect."""
     lines = list[Sequence[Cell]]()
-    for name, own in found.items():
-        pair = own.between_raters or PairAgreement(0)
-        alphas = (own.alpha[level] for level in MEASUREMENTS)
+    for name, agreement in by_aspect.items():
+        pair = agreement.between_raters or PairAgreement(0)
+        alphas = (agreement.alpha[level] for level in MEASUREMENTS)
         figures = pair.same, pair.mean_difference, pair.spearman
-        lines.append((name, own.raters, own.items, *alphas, *figures))
+        lines.append((name, agreement.raters, agreement.items, *alphas, *figures))
     columns = _rater_columns(
         "human", nominal="alpha (nominal)", ordinal="alpha (ordinal)", interval="alpha (interval)",
         same="same", distance="distance", spearman="rho",
@@ -468,10 +471,11 @@ def _flat_rows(rows: list[dict[str, Any]], labels: Iterable[LabelRow]) -> list[d
         values, ends = label.flat()
         row = at.get((label.aspect, label.human))
         if row is None:
-            own = label.agreement
+            agreement = label.agreement
             undefined = Agreement(
-                level="dataset", n=own.n, groups=own.groups, groups_skipped=0,
-                coverage=own.coverage, pearson=None, spearman=None, kendall=None, note=own.note,
+                level="dataset", n=agreement.n, groups=agreement.groups, groups_skipped=0,
+                coverage=agreement.coverage, pearson=None, spearman=None, kendall=None,
+                note=agreement.note,
             )  # fmt: skip
             row = TableRow(label.aspect, label.human, undefined).as_dict()
             rows.append(row)
@@ -548,7 +552,7 @@ def agreement_table(
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
     people.check_levels(levels)
-    if raters and not any(human in one for _, human in joined.pairs for one in people.annotators):
+    if raters and not any(human in s for _, human in joined.pairs for s in people.annotators):
         raise _no_single_ratings()
     measured = _Measured(
         recorded, people, joined.pairs, labels, levels, bootstrap, seed, threshold,
@@ -588,7 +592,7 @@ def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
     if not counts:
         return ()
     recorded = scores.samples.values() if isinstance(scores, RecordedScores) else ()
-    most = max((len(own) for of_aspect in recorded for own in of_aspect.values()), default=0)
+    most = max((len(s) for of_aspect in recorded for s in of_aspect.values()), default=0)
     if not most:
         raise ConfigurationError(
             "the scores have no ratings of several samples, which only a run with n=2 or more "
@@ -602,12 +606,12 @@ def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
     return sorted(set(counts))
 
 
-def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
+def _is_mcc(result: Agreement, labels: LabelAgreement) -> bool:
     """Return whether both sides are 0 and 1, so that all correlations equal the MCC."""
     mcc = labels.measures["mcc"].value
-    if mcc is None or found.pearson is None or found.level != "dataset":
+    if mcc is None or result.pearson is None or result.level != "dataset":
         return False
-    return found.n == labels.n and len(labels.labels) == 2 and math.isclose(mcc, found.pearson)
+    return result.n == labels.n and len(labels.labels) == 2 and math.isclose(mcc, result.pearson)
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
@@ -638,19 +642,19 @@ class _Measured:
     def table(self) -> AgreementTable:
         """Return all tables of these rows."""
         pairings = [_Pairing(self, score, human) for score, human in self.pairs]
-        labels = [list(one.label_rows()) for one in pairings]
+        labels = [list(pairing.label_rows()) for pairing in pairings]
         return AgreementTable(
             rows=tuple(
                 row
-                for one, own in zip(pairings, labels, strict=True)
-                for row in one.rows(own[0].agreement if own else None)
+                for pairing, label_rows in zip(pairings, labels, strict=True)
+                for row in pairing.rows(label_rows[0].agreement if label_rows else None)
             ),
             unknown_ids=0,
-            raters=tuple(row for one in pairings for row in one.rater_rows()),
+            raters=tuple(row for pairing in pairings for row in pairing.rater_rows()),
             labels=tuple(chain.from_iterable(labels)),
             sets=tuple(self.set_rows()),
-            choices=tuple(row for one in pairings for row in one.choice_rows()),
-            samples=tuple(row for one in pairings for row in one.sample_rows()),
+            choices=tuple(row for pairing in pairings for row in pairing.choice_rows()),
+            samples=tuple(row for pairing in pairings for row in pairing.sample_rows()),
         )
 
     def row_scores(self, score: str) -> list[float | None]:
@@ -668,12 +672,12 @@ class _Measured:
                 columns = [people.labels(human, YES_NO) for human in theirs]
                 if not paired.issuperset(zip(ours, theirs, strict=True)) or None in columns:
                     continue
-                judged = [[nearest_label(one) for one in self.row_scores(label)] for label in ours]
-                found = set_agreement(
+                judged = [[nearest_label(s) for s in self.row_scores(label)] for label in ours]
+                agreement = set_agreement(
                     np.array(judged, float).T, np.array(columns, float).T, labels=scale.names,
                     groups=people.groups_of(theirs[0]), bootstrap=self.bootstrap, seed=self.seed,
                 )  # fmt: skip
-                yield SetRow(name, parent, found, people.has_rating(theirs[0]).count(False))
+                yield SetRow(name, parent, agreement, people.has_rating(theirs[0]).count(False))
 
 
 class _Pairing:
@@ -693,52 +697,54 @@ class _Pairing:
         With two labels, all coefficients equal the MCC and have its interval.
         """
         systems = self.people.systems
-        known = systems if any(one is not None for one in systems) else None
+        authors = systems if any(system is not None for system in systems) else None
         for level in () if self.scale.is_nominal else self.of.levels:
-            found = correlate(self.judged, self.rated, systems=known, level=level, **self.options)
-            if labels is not None and found.ci and _is_mcc(found, labels):
+            result = correlate(
+                self.judged, self.rated, systems=authors, level=level, **self.options
+            )
+            if labels is not None and result.ci and _is_mcc(result, labels):
                 ends = labels.measures["mcc"].estimate.ends
-                ci = {name: Estimate(one.value, *ends) for name, one in found.ci.items()}
-                found = replace(found, ci=ci, note=labels.note)
-            yield TableRow(*self.names, found)
+                ci = {name: Estimate(interval.value, *ends) for name, interval in result.ci.items()}
+                result = replace(result, ci=ci, note=labels.note)
+            yield TableRow(*self.names, result)
 
     def label_rows(self) -> Iterator[LabelRow]:
         """Yield the agreement of labels, or of a score that is cut at the threshold, if any."""
         judged, scale, threshold = self.judged, self.scale, self.of.threshold
         score, human = self.names
-        given = self.people.labels(human, scale)
-        if given is None:
+        human_labels = self.people.labels(human, scale)
+        if human_labels is None:
             return
         uncut = len(scale.names) == 2 and not are_labels(judged, scale)
         if threshold is not None and uncut:
             at = None if threshold == "auto" else threshold
-            found, cut = agreement_at(
-                judged, given, threshold=at, labels=scale.names, **self.options
+            agreement, cut = agreement_at(
+                judged, human_labels, threshold=at, labels=scale.names, **self.options
             )
-            yield LabelRow(score, human, found, threshold=cut)
+            yield LabelRow(score, human, agreement, threshold=cut)
         elif score in self.of.labels or are_labels(judged, YES_NO):
             votes = [nearest_label(value) for value in judged]
-            found = label_agreement(
-                votes, given, labels=scale.names, ordered=scale.ordered, **self.options
+            agreement = label_agreement(
+                votes, human_labels, labels=scale.names, ordered=scale.ordered, **self.options
             )
             if uncut:
-                found = with_auc(found, judged, given, **self.options)
+                agreement = with_auc(agreement, judged, human_labels, **self.options)
             # nearest_label returns no label for a score halfway between two
             between = votes.count(None) - judged.count(None)
-            tied = given.count(None) - self.people.has_rating(human).count(False)
-            yield LabelRow(score, human, found, tied=tied, between=between)
+            tied = human_labels.count(None) - self.people.has_rating(human).count(False)
+            yield LabelRow(score, human, agreement, tied=tied, between=between)
 
     def choice_rows(self) -> Iterator[ChoiceRow]:
         """Yield how often the score chooses the best text, in pairs and in groups."""
         if is_of_criteria(self.names[1]) or self.scale.is_nominal:
             return
-        for one in self._alternatives():
-            found = choice_agreement(
-                one.column(self.judged), one.column(self.rated), one.groups,
-                units=one.units if one.sided else None, sided=one.sided,
+        for unit in self._alternatives():
+            agreement = choice_agreement(
+                unit.column(self.judged), unit.column(self.rated), unit.groups,
+                units=unit.units if unit.sided else None, sided=unit.sided,
             )  # fmt: skip
-            if found.n or found.unscored:
-                yield ChoiceRow(*self.names, found)
+            if agreement.n or agreement.unscored:
+                yield ChoiceRow(*self.names, agreement)
 
     def _alternatives(self) -> Iterator[Alternatives]:
         return alternatives(self.people.paired, self.groups, by_group="group" in self.of.levels)
@@ -746,30 +752,30 @@ class _Pairing:
     def sample_rows(self) -> Iterator[SampleRow]:
         """Yield correlations and choices at several numbers of samples per text."""
         counts, scores = self.of.samples, self.of.scores
-        own = scores.samples.get(self.names[0]) if isinstance(scores, RecordedScores) else None
-        if not counts or not own or self.scale.is_nominal:
+        texts = scores.samples.get(self.names[0]) if isinstance(scores, RecordedScores) else None
+        if not counts or not texts or self.scale.is_nominal:
             return
-        samples = [own.get(id_, ()) for id_ in self.people.ids]
-        found: list[SampleAgreement] = []
+        samples = [texts.get(id_, ()) for id_ in self.people.ids]
+        agreements: list[SampleAgreement] = []
         if "dataset" in self.of.levels:
-            found += correlations_by_samples(samples, self.rated, counts, **self.options)
-        drawn = draw_scores(samples, counts, self.of.seed)
-        for one in self._alternatives():
-            columns = [[one.column(scores) for scores in draws] for draws in drawn]
-            found += choices_by_samples(
-                columns, one.column(self.rated), counts, one.groups,
-                units=one.units if one.sided else None,
+            agreements += correlations_by_samples(samples, self.rated, counts, **self.options)
+        scores_by_count = draw_scores(samples, counts, self.of.seed)
+        for unit in self._alternatives():
+            columns = [[unit.column(scores) for scores in draws] for draws in scores_by_count]
+            agreements += choices_by_samples(
+                columns, unit.column(self.rated), counts, unit.groups,
+                units=unit.units if unit.sided else None,
             )  # fmt: skip
-        yield from (SampleRow(*self.names, each) for each in found)
+        yield from (SampleRow(*self.names, each) for each in agreements)
 
     def rater_rows(self) -> Iterator[RaterRow]:
         """Yield agreement among the raters, if requested and if there are single ratings."""
         score, human = self.names
         annotators = self.people.annotators
-        if self.of.raters and any(human in one for one in annotators):
-            single = [one.get(human, ()) for one in annotators]
-            found = rater_agreement(single, judge=self.judged, is_nominal=self.scale.is_nominal)
-            yield RaterRow(score, human, found)
+        if self.of.raters and any(human in single for single in annotators):
+            single = [single.get(human, ()) for single in annotators]
+            agreement = rater_agreement(single, judge=self.judged, is_nominal=self.scale.is_nominal)
+            yield RaterRow(score, human, agreement)
 
 
 def between_raters(
@@ -784,16 +790,16 @@ def between_raters(
     reader = LabelReader(labels, any_word=True)
     opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)
     people = People(opened)
-    names = dict.fromkeys(name for one in people.annotators for name in one)
+    names = dict.fromkeys(name for single in people.annotators for name in single)
     if not names:
         raise _no_single_ratings()
-    found = {
+    by_aspect = {
         name: rater_agreement(
-            [one.get(name, ()) for one in people.annotators], is_nominal=name in reader.voted
+            [single.get(name, ()) for single in people.annotators], is_nominal=name in reader.voted
         )
         for name in names
     }
-    return found, _among_raters(found)
+    return by_aspect, _among_raters(by_aspect)
 
 
 def _no_single_ratings() -> DataError:

@@ -51,14 +51,14 @@ def check(
         >>> textassay.check(rows).verdict("gate")
         'yes'
     """
-    found = read_pairs(data, ratings, judge=_names(judge), human=_names(human), group=group)
-    rows = [assess(pair, seed=seed) for pair in found.pairs]
+    source = read_pairs(data, ratings, judge=_names(judge), human=_names(human), group=group)
+    rows = [assess(pair, seed=seed) for pair in source.pairs]
     first, *others = sort_rows(rows)
-    [reading] = (one for row, one in zip(rows, found.readings, strict=True) if row is first)
+    [reading] = (r for row, r in zip(rows, source.readings, strict=True) if row is first)
     commands = commands_for(first, reading)
-    return Check((first, *others), commands, tuple(map(Note, found.notes)))
+    return Check((first, *others), commands, tuple(map(Note, source.notes)))
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    parts = given.split(",") if isinstance(given, str) else given
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    parts = names.split(",") if isinstance(names, str) else names
     return tuple(part.strip() for part in parts if part.strip())

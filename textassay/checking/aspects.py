@@ -79,9 +79,9 @@ def _matching(judge: str, aspects: dict[str, frozenset[str]]) -> list[str]:
 
 def _are_several(aspects: dict[str, frozenset[str]]) -> bool:
     """Return whether people's columns are several aspects rather than several raters."""
-    own = {name.split(".")[1] for name in aspects if name.startswith(("human.", "annotators."))}
+    rated = {name.split(".")[1] for name in aspects if name.startswith(("human.", "annotators."))}
     qualities = vocabulary.words("qualities")
-    return len(own) > 1 or len({one for one in aspects.values() if one & qualities}) > 1
+    return len(rated) > 1 or len({words for words in aspects.values() if words & qualities}) > 1
 
 
 def _unknown_aspect(table: str, judge: str, people: Sequence[str]) -> ConfigurationError:

@@ -17,9 +17,9 @@ def spread_raters(table: RawTable) -> RawTable:
     return _spread_named(table, "judge_name", "judge")
 
 
-def _spread_named(table: RawTable, what: str, side: Side) -> RawTable:
+def _spread_named(table: RawTable, role: str, side: Side) -> RawTable:
     repeating = [name for name, cells in table.columns.items() if repeats(cells)]
-    raters, items = columns_named(what, repeating), columns_named("item", repeating)
+    raters, items = columns_named(role, repeating), columns_named("item", repeating)
     if not raters or not items:
         return table
     who, item = raters[0], items[0]
@@ -54,22 +54,22 @@ def _spread(table: RawTable, item: str, who: str, side: Side) -> RawTable:
         if name != who and _is_rated(cells, rows.values())
     ]
     columns: dict[str, list[object]] = {}
-    shown = dict(table.shown)
+    labels = dict(table.shown)
     for name, cells in table.columns.items():
         if name in rated:
-            by_rater = [{raters[at]: cells[at] for at in own} for own in rows.values()]
-            for one in names:
-                columns[f"{side} {name} {one}"] = [ratings.get(one) for ratings in by_rater]
-                shown[f"{side} {name} {one}"] = one if len(rated) == 1 else f"{one} {name}"
+            by_rater = [{raters[at]: cells[at] for at in places} for places in rows.values()]
+            for rater in names:
+                columns[f"{side} {name} {rater}"] = [ratings.get(rater) for ratings in by_rater]
+                labels[f"{side} {name} {rater}"] = rater if len(rated) == 1 else f"{rater} {name}"
         elif name != who:
-            columns[name] = [cells[own[0]] for own in rows.values()]
+            columns[name] = [cells[places[0]] for places in rows.values()]
     note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
     return RawTable(
-        table.name, columns, table.decimal, (*table.notes, note), is_own=True, shown=shown
+        table.name, columns, table.decimal, (*table.notes, note), is_own=True, shown=labels
     )
 
 
 def _is_rated(cells: Sequence[object], rows: Iterable[list[int]]) -> bool:
     """Return whether a column may be ratings, which differ within a text."""
-    differs = any(len({str(cells[at]) for at in own}) > 1 for own in rows)
+    differs = any(len({str(cells[at]) for at in places}) > 1 for places in rows)
     return differs and read_cells("", cells).kind in ("number", "words")

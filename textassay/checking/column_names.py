@@ -62,8 +62,8 @@ def _unspaced_words(name: str) -> set[str]:
     if name.isascii():
         return set()
     levels = (*vocabulary.levels("judge"), *vocabulary.levels("human"))
-    found = {word for level in levels for word in level if word >= "\u3040" and word in name}
-    return {word for word in found if not any(word in one for one in found - {word})}
+    words = {word for level in levels for word in level if word >= "\u3040" and word in name}
+    return {word for word in words if not any(word in longer for longer in words - {word})}
 
 
 def rates_nothing(name: str) -> bool:
@@ -86,13 +86,13 @@ def aspect_of(name: str) -> frozenset[str]:
     return frozenset(words) - others
 
 
-def columns_named(what: str, names: Iterable[str]) -> list[str]:
+def columns_named(role: str, names: Iterable[str]) -> list[str]:
     """Return the names that are whole names of `words.toml`, such as of a `group`, surest first."""
     by_name = {re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in names}
-    return [by_name[one] for one in vocabulary.names(what) if one in by_name]
+    return [by_name[name] for name in vocabulary.names(role) if name in by_name]
 
 
 def repeats(cells: Sequence[object]) -> bool:
     """Return whether several rows share a value, and there is more than one value."""
-    known = [str(cell) for cell in cells if cell is not None and str(cell).strip()]
-    return 1 < len(set(known)) < len(known)
+    texts = [str(cell) for cell in cells if cell is not None and str(cell).strip()]
+    return 1 < len(set(texts)) < len(texts)

@@ -95,8 +95,8 @@ def _options(
         if output is None:
             return None
         fields[output] = "output"
-    known = (roles.group, "group"), (roles.system, "system")
-    fields |= {name: ours for name, ours in known if name and name != ours}
+    grouping = (roles.group, "group"), (roles.system, "system")
+    fields |= {name: ours for name, ours in grouping if name and name != ours}
     return [word for theirs, ours in fields.items() for word in ("--field", f"{theirs}={ours}")]
 
 

@@ -8,7 +8,7 @@ from textassay.table import Estimate
 def subtract(figure: Estimate, start: float = 0, *, unit: float = 1) -> Estimate:
     """Return `start` minus a figure, in units of another."""
     ends = figure.value, figure.high, figure.low
-    return Estimate(*(None if one is None else start - one / unit for one in ends))
+    return Estimate(*(None if end is None else start - end / unit for end in ends))
 
 
 def interval(figure: Estimate) -> str:

@@ -107,7 +107,7 @@ def headline(row: VerdictRow, *, several: bool) -> str:
     if list(parts) == ["unknown"]:
         return f"{who}Unknown: the data are too few, or too alike, for a verdict."
     first, *others = words.values()
-    return f"{who}{'; '.join([first, *(one[:1].lower() + one[1:] for one in others)])}."
+    return f"{who}{'; '.join([first, *(part[:1].lower() + part[1:] for part in others)])}."
 
 
 def _what(row: VerdictRow) -> str:

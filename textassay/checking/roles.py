@@ -65,24 +65,24 @@ def find_roles(
         ConfigurationError: Names do not show which columns are the judge's and which are people's;
             the message says what to type.
     """
-    given: dict[Side, list[str]] = {
+    given_columns: dict[Side, list[str]] = {
         "judge": [_find_given(name, table, "judge") for name in judge],
         "human": [_find_given(name, table, "human") for name in human],
     }
     group = _find_given(group, table, "group") if group else _find_group(table)
     system = _find_system(columns, group)
-    taken = {*given["judge"], *given["human"], group, system}
-    candidates = [name for name in _rating_columns(columns) if name not in taken]
-    search = _SideSearch(columns, candidates, given).run()
+    assigned = {*given_columns["judge"], *given_columns["human"], group, system}
+    candidates = [name for name in _rating_columns(columns) if name not in assigned]
+    search = _SideSearch(columns, candidates, given_columns).run()
     if not search.found["judge"] or not search.found["human"]:
         raise _unknown_sides(table, search)
     pairs = pair_columns(
-        table.name, search.found["judge"], search.found["human"], named=bool(given["judge"])
+        table.name, search.found["judge"], search.found["human"], named=bool(given_columns["judge"])
     )
     return Roles(pairs, group, system, search.left)
 
 
-def _find_given(name: str, table: RawTable, what: str) -> str:
+def _find_given(name: str, table: RawTable, role: str) -> str:
     """Return the column of this name, whose case and field (`human.`, `metrics.`) may be left out.
 
     `what` names its role in errors.
@@ -90,16 +90,12 @@ def _find_given(name: str, table: RawTable, what: str) -> str:
     if name in table.columns:
         return name
     plain = name.casefold()
-    same = [
-        one
-        for one in table.columns
-        if plain in (one.casefold(), table.shown.get(one, one).casefold())
-    ]
+    same = [c for c in table.columns if plain in (c.casefold(), table.shown.get(c, c).casefold())]
     if not same:
         full_names = (f"{kind}.{name}" for kind in ("metrics", "human"))
-        same = [one for one in full_names if one in table.columns]
+        same = [full_name for full_name in full_names if full_name in table.columns]
     if len(same) != 1:
-        raise UnknownName(f"{what} column", name, list(table.columns))
+        raise UnknownName(f"{role} column", name, list(table.columns))
     return same[0]
 
 
@@ -118,13 +114,13 @@ def _find_system(columns: Mapping[str, CellReader], group: str | None) -> str | 
 def _names_systems(name: str, columns: Mapping[str, CellReader]) -> bool:
     """Return whether a column contains names of systems: few different ones for many texts."""
     cells = columns[name]
-    known = set(cells.filled)
+    names = set(cells.filled)
     # a column of yes and no, or of grades, may be called `bot`
-    if not are_names(cells) or not 2 <= len(known) <= max(2, len(cells.filled) // 2):
+    if not are_names(cells) or not 2 <= len(names) <= max(2, len(cells.filled) // 2):
         return False
     # other columns with these names may say which system is the best one
-    sharing = [one for one in columns if one != name and known & set(columns[one].filled)]
-    return not sharing or any(side_of(one).side == "judge" for one in sharing)
+    sharing = [c for c in columns if c != name and names & set(columns[c].filled)]
+    return not sharing or any(side_of(column).side == "judge" for column in sharing)
 
 
 def _rating_columns(columns: Mapping[str, CellReader]) -> list[str]:
@@ -161,7 +157,9 @@ class _SideSearch:
     ) -> None:
         self.columns, self.candidates, self.given = columns, candidates, given
         self.sides: dict[str, NameSide] = {name: side_of(name) for name in candidates}
-        self.found = {side: own or self._strongest(side, candidates) for side, own in given.items()}
+        self.found = {
+            side: names or self._strongest(side, candidates) for side, names in given.items()
+        }
         self.left: list[str] = []
         """Candidates on neither side."""
 
@@ -170,24 +168,26 @@ class _SideSearch:
         self._leave_out_systems()
         self._leave_out_incomparable("human", self.found["judge"])
         self._leave_out_incomparable("judge", self.found["human"])
-        found = {*self.found["judge"], *self.found["human"]}
-        self.left = [name for name in self.candidates if name not in found]
+        assigned = {*self.found["judge"], *self.found["human"]}
+        self.left = [name for name in self.candidates if name not in assigned]
         self._complete("judge", "human")
         self._complete("human", "judge")
         return self
 
     def _strongest(self, side: Side, names: Iterable[str]) -> list[str]:
         """Return the columns whose names have the strongest words of a side."""
-        own = {name: one.strength for name in names if (one := self.sides[name]).side == side}
-        return [name for name in own if own[name] == max(own.values())]
+        levels = {
+            name: entry.strength for name in names if (entry := self.sides[name]).side == side
+        }
+        return [name for name in levels if levels[name] == max(levels.values())]
 
     def _leave_out_systems(self) -> None:
         """Leave out names such as `machine`, beside ratings: the systems that wrote the texts."""
-        are_ratings = any(self.columns[one].kind == "number" for one in self.found["human"])
-        are_systems = all(are_names(self.columns[one]) for one in self.found["judge"])
+        are_ratings = any(self.columns[column].kind == "number" for column in self.found["human"])
+        are_systems = all(are_names(self.columns[column]) for column in self.found["judge"])
         if are_ratings and are_systems and not self.given["judge"]:
             self.found["judge"] = []
-            self.candidates = [one for one in self.candidates if not are_names(self.columns[one])]
+            self.candidates = [c for c in self.candidates if not are_names(self.columns[c])]
 
     def _leave_out_incomparable(self, side: Side, others: Sequence[str]) -> None:
         """Leave out columns such as `user` whose values cannot be compared with the other side's.
@@ -196,48 +196,48 @@ class _SideSearch:
         """
         if self.given[side] or not self.found[side] or not others:
             return
-        fits = [one for one in self.sides if self._is_comparable(one, others)]
-        kept = [one for one in self.found[side] if one in fits]
-        self.found[side] = kept or self._strongest(side, (one for one in fits if one not in others))
+        fits = [column for column in self.sides if self._is_comparable(column, others)]
+        comparable = [column for column in self.found[side] if column in fits]
+        self.found[side] = comparable or self._strongest(side, (c for c in fits if c not in others))
 
     def _complete(self, side: Side, other: Side) -> None:
         """Fill the `other` side, if it is empty, with columns whose names say nothing.
 
         `side` is the known one; if only weak words show it, it is unknown as well.
         """
-        found = self.found[side]
-        if not found or self.found[other]:
+        columns = self.found[side]
+        if not columns or self.found[other]:
             return
         # weak words alone ("score_1", "score_2") do not mean two judges without people
-        if not self.given[side] and max(self.sides[one].strength for one in found) == 1:
+        if not self.given[side] and max(self.sides[column].strength for column in columns) == 1:
             self.found[side], self.left = [], self.candidates
         elif not self.given[other]:
-            self.found[other] = alike = self._alike(found)
+            self.found[other] = alike = self._alike(columns)
             self.left = [name for name in self.left if name not in alike]
 
-    def _alike(self, known: list[str]) -> list[str]:
+    def _alike(self, columns: list[str]) -> list[str]:
         """Return the columns that may be the side other than the known columns'.
 
         There are several only if their values have a form of the known ones'.
         """
         if len(self.left) <= 1:
             return self.left
-        forms = {_form(self.columns[name]) for name in known}
+        forms = {_form(self.columns[name]) for name in columns}
         alike = [name for name in self.left if _form(self.columns[name]) in forms]
         # a column of questions contains words like a column of labels, but other ones
-        return [name for name in alike if self._is_comparable(name, known)] or alike
+        return [name for name in alike if self._is_comparable(name, columns)] or alike
 
     def _is_comparable(self, name: str, others: Iterable[str]) -> bool:
-        return any(_are_comparable(self.columns[name], self.columns[one]) for one in others)
+        return any(_are_comparable(self.columns[name], self.columns[other]) for other in others)
 
 
 def _are_comparable(a: CellReader, b: CellReader) -> bool:
     """Return whether two columns are comparable: numbers, or labels that occur in both."""
     if a.kind == b.kind == "number":
         return True
-    words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
-    known = all(map(polarity, words))
-    return known or (len(words) == 2 and bool(words[0] & words[1]))
+    words = [{str(value) for value in cells.filled} for cells in (a, b) if cells.kind == "words"]
+    have_polarity = all(map(polarity, words))
+    return have_polarity or (len(words) == 2 and bool(words[0] & words[1]))
 
 
 def _form(cells: CellReader) -> tuple[str, float]:
@@ -250,36 +250,36 @@ def _form(cells: CellReader) -> tuple[str, float]:
 
 def _unknown_sides(table: RawTable, search: _SideSearch) -> ConfigurationError:
     """Return the error on unknown sides, with the command that names them."""
-    judges, people, left = search.found["judge"], search.found["human"], search.left
+    judges, people, unused = search.found["judge"], search.found["human"], search.left
     # names such as `model_a` and `model_b` are not sure (3): one of them may be people's
-    is_sure = any(side_of(one).strength == 3 for one in judges)
-    if not left and not people and len(judges) > 1 and not is_sure:
-        judges, left = [], judges
-    if not left or (len(left) < 2 and not judges and not people):
+    is_sure = any(side_of(judge).strength == 3 for judge in judges)
+    if not unused and not people and len(judges) > 1 and not is_sure:
+        judges, unused = [], judges
+    if not unused or (len(unused) < 2 and not judges and not people):
         return _missing_side(table, "people's ratings" if judges else "a judge's scores")
-    listed, first = ", ".join(map(repr, left[:8])), shlex.quote(left[0])
+    listed, first = ", ".join(map(repr, unused[:8])), shlex.quote(unused[0])
     if judges:
-        what, typed = f"which column is people's: {listed}", f"--human {first}"
+        query, typed = f"which column is people's: {listed}", f"--human {first}"
     elif people:
-        what, typed = f"which column is the judge's: {listed}", f"--judge {first}"
+        query, typed = f"which column is the judge's: {listed}", f"--judge {first}"
     else:
-        what = f"which column is the judge's and which is people's: {listed} look alike"
-        typed = f"--judge {first} --human {shlex.quote(left[1])}, or the other way round"
+        query = f"which column is the judge's and which is people's: {listed} look alike"
+        typed = f"--judge {first} --human {shlex.quote(unused[1])}, or the other way round"
     return ConfigurationError(
-        f"{table.name}: cannot say {what}; type: textassay check {shlex.quote(table.name)} {typed}"
+        f"{table.name}: cannot say {query}; type: textassay check {shlex.quote(table.name)} {typed}"
     )
 
 
-def _missing_side(table: RawTable, what: str) -> ConfigurationError:
+def _missing_side(table: RawTable, role: str) -> ConfigurationError:
     """Return the error on a table without any column that may be a side."""
-    found = ", ".join(map(repr, list(table.columns)[:12]))
+    listed = ", ".join(map(repr, list(table.columns)[:12]))
     if len(table.columns) == 1:
         return ConfigurationError(
-            f"{table.name}: has one column, {found}, and a check needs two: the judge's and"
+            f"{table.name}: has one column, {listed}, and a check needs two: the judge's and"
             " people's; commas, semicolons, tabs or bars separate columns"
         )
     return ConfigurationError(
-        f"{table.name}: found no column with {what}; there are {found}. A column of each is needed,"
-        " of numbers or labels; name them: textassay check"
+        f"{table.name}: found no column with {role}; there are {listed}. A column of each is"
+        " needed, of numbers or labels; name them: textassay check"
         f" {shlex.quote(table.name)} --judge COLUMN --human COLUMN"
     )

@@ -77,9 +77,7 @@ def read_pairs(
     ):
         return _of_run(Path(data), ratings, judge, human)
     table = spread_raters(read_table(data))
-    columns = {
-        name: read_cells(name, cells, table.decimal) for name, cells in table.columns.items()
-    }
+    columns = {n: read_cells(n, cells, table.decimal) for n, cells in table.columns.items()}
     roles = find_roles(table, columns, judge=judge, human=human, group=group)
     path = Path(data) if isinstance(data, str | PathLike) else None
     named = (("--judge", ",".join(judge)), ("--human", ",".join(human)), ("--group", group or ""))
@@ -104,8 +102,8 @@ def _of_table(
     for judge, people in roles.pairs:
         steps = read_steps([columns[name] for name in (judge, *people)])
         notes += [steps.note] if steps.note else []
-        own, *theirs = steps.columns
-        pairs.append(pair := _GivenColumns(table, own, theirs).pair(rows))
+        judge_cells, *theirs = steps.columns
+        pairs.append(pair := _GivenColumns(table, judge_cells, theirs).pair(rows))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
         if split.any():
             notes.append(
@@ -149,8 +147,8 @@ def _source_codes(keys: Sequence[str | None]) -> Codes:
 
 
 def _system_codes(names: Sequence[str | None]) -> Codes:
-    known = np.array([name is not None for name in names], bool)
-    return np.where(known, _codes(names), -1)
+    has_name = np.array([name is not None for name in names], bool)
+    return np.where(has_name, _codes(names), -1)
 
 
 def _codes(keys: Iterable[Hashable]) -> Codes:
@@ -169,17 +167,17 @@ class _GivenColumns:
 
     def pair(self, rows: Mapping[str, Any]) -> JudgedPair:
         """Return numbers or positions of labels, with the sources and systems of the rows."""
-        for one in (self.judge, *self.people):
-            if one.ambiguous:
-                raise DataError(f"{self.table.name}, column {one.name!r}: {one.ambiguous}")
-        read = self._as_labels() or self._as_numbers()
-        raters = np.column_stack(read.raters)
+        for cells in (self.judge, *self.people):
+            if cells.ambiguous:
+                raise DataError(f"{self.table.name}, column {cells.name!r}: {cells.ambiguous}")
+        reading = self._as_labels() or self._as_numbers()
+        raters = np.column_stack(reading.raters)
         return JudgedPair(
             judge=self._name_of(self.judge), human=_join_names(map(self._name_of, self.people)),
-            scores=read.scores, raters=raters,
-            ratings=_majority(raters) if read.labels else mean_of_defined(raters),
-            labels=read.labels, judge_labels=read.judge_labels, scale=read.scale,
-            judge_scale=read.judge_scale, **rows,
+            scores=reading.scores, raters=raters,
+            ratings=_majority(raters) if reading.labels else mean_of_defined(raters),
+            labels=reading.labels, judge_labels=reading.judge_labels, scale=reading.scale,
+            judge_scale=reading.judge_scale, **rows,
         )  # fmt: skip
 
     def _name_of(self, cells: CellReader) -> str:
@@ -187,13 +185,13 @@ class _GivenColumns:
 
     def _as_labels(self) -> _Read | None:
         """Return labels, if people gave labels."""
-        by_people = Counter(_word(value) for one in self.people for value in one.filled)
+        by_people = Counter(_word(value) for cells in self.people for value in cells.filled)
         by_judge = Counter(_word(value) for value in self.judge.filled)
-        words = any(one.kind == "words" for one in self.people)
+        words = any(cells.kind == "words" for cells in self.people)
         if not by_people or not (words or self._may_be_labels(by_people, by_judge)):
             return None
         names, number = self._number_labels(by_people, by_judge)
-        raters = [_numbers(one.values, number) for one in self.people]
+        raters = [_numbers(cells.values, number) for cells in self.people]
         if self.judge.kind == "number" and not set(by_judge) <= set(number):
             return _Read(_floats(self.judge), raters, names, judge_scale=_scale(self.judge))
         return _Read(_numbers(self.judge.values, number), raters, names, judge_labels=True)
@@ -220,10 +218,10 @@ class _GivenColumns:
                 )
                 for at in (0, 1)
             )
-            names = tuple(YES_NO[0][int(one)] if one in ("0", "1") else one for one in names)
+            names = tuple(YES_NO[0][int(name)] if name in ("0", "1") else name for name in names)
             return names, meant
         if self.judge.kind == "words" and not set(by_people) & set(by_judge):
-            theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
+            theirs, ours = (", ".join(map(repr, list(c)[:4])) for c in (by_people, by_judge))
             raise DataError(
                 f"{self.table.name}: the judge's labels ({ours}, in {self.judge.name!r}) are not"
                 f" among people's labels ({theirs}); use the same labels in both columns, or name"
@@ -240,13 +238,13 @@ class _GivenColumns:
         if len(order) > MAX_LABELS:
             raise DataError(
                 f"{self.table.name}: {len(order)} different labels in {self.judge.name!r} and"
-                f" {_join_names(one.name for one in self.people)!r}, at most {MAX_LABELS} can be"
-                " compared; name other columns: --judge COLUMN --human COLUMN"
+                f" {_join_names(cells.name for cells in self.people)!r}, at most {MAX_LABELS} can"
+                " be compared; name other columns: --judge COLUMN --human COLUMN"
             )
         return tuple(order), {word: at for at, word in enumerate(order)}
 
     def _as_numbers(self) -> _Read:
-        raters = [_floats(one) for one in self.people]
+        raters = [_floats(cells) for cells in self.people]
         if self.judge.kind == "words":
             meant = polarity(str(word) for word in self.judge.filled)
             if not meant:
@@ -281,10 +279,10 @@ def _field_name(name: str) -> str:
 
 
 def _join_names(names: Iterable[str]) -> str:
-    given = list(dict.fromkeys(names))
-    every = ", ".join(given)
+    parts = list(dict.fromkeys(names))
+    every = ", ".join(parts)
     # the table has no space for more
-    return every if len(every) <= 30 or len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
+    return every if len(every) <= 30 or len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"
 
 
 def _word(value: float | str) -> str:
@@ -299,8 +297,8 @@ def _is_number(word: str) -> bool:
 
 
 def _numbers(values: Iterable[float | str | None], number: Mapping[str, int]) -> Floats:
-    known = (math.nan if value is None else number.get(_word(value), math.nan) for value in values)
-    return np.array(list(known), float)
+    places = (math.nan if value is None else number.get(_word(value), math.nan) for value in values)
+    return np.array(list(places), float)
 
 
 def _floats(cells: CellReader) -> Floats:
@@ -310,17 +308,17 @@ def _floats(cells: CellReader) -> Floats:
 def _majority(raters: Floats) -> Floats:
     if raters.shape[1] == 1:
         return raters[:, 0].copy()
-    votes = (majority(None if math.isnan(one) else one for one in row) for row in raters.tolist())
+    votes = (majority(None if math.isnan(v) else v for v in row) for row in raters.tolist())
     return np.array(list(votes), float)  # None becomes NaN
 
 
 def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:
     """Return people's scale and the judge's scale: the same one if the numbers look alike."""
-    own, theirs = _scale(judge), _scale(*people)
-    if own[1] in _TOPS and theirs[1] in _TOPS and _alike(own[1], theirs[1]):
-        both = (min(own[0], theirs[0]), max(own[1], theirs[1]))
+    ours, theirs = _scale(judge), _scale(*people)
+    if ours[1] in _TOPS and theirs[1] in _TOPS and _alike(ours[1], theirs[1]):
+        both = (min(ours[0], theirs[0]), max(ours[1], theirs[1]))
         return both, both
-    return theirs, own
+    return theirs, ours
 
 
 def _alike(a: float, b: float) -> bool:
@@ -333,7 +331,7 @@ def _scale(*columns: CellReader) -> PairScale:
     values = [float(value) for cells in columns for value in cells.filled]
     tops = {cells.top for cells in columns if cells.top is not None}
     low, high = min(values), max(values)
-    top = max(tops) if tops else next((one for one in _TOPS if high <= one), None)
+    top = max(tops) if tops else next((usual for usual in _TOPS if high <= usual), None)
     if low < 0 or top is None or high > top:
         return (low, high) if low < high else (low, low + 1.0)
     # a scale that contains 0, and a share or a percentage, begins at 0
@@ -378,10 +376,10 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
         _one_of(name, people.aspects, "human")
     names = _map_aspects(scores, list(judged), people.aspects, human)
     tables = join_columns(judged, people, names)
-    for one in tables:
-        one_signature(one)  # the scores of two judges cannot be mixed
-    pairs = [_of_columns(one, judged[one.score].labels) for one in tables]
-    notes = [note.text for one in tables for note in one.notes()]
+    for table in tables:
+        one_signature(table)  # the scores of two judges cannot be mixed
+    pairs = [_of_columns(table, judged[table.score].labels) for table in tables]
+    notes = [note.text for table in tables for note in table.notes()]
     has_groups = people.has_groups
     if not has_groups:
         notes.append("every row counts as a source of its own: the data have no field 'group'")
@@ -391,14 +389,14 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     for pair in pairs:
         mapped = ("--aspect-map", f"{pair.judge}={pair.human}") if pair.judge != pair.human else ()
         named = ("--judge", pair.judge, "--human", pair.human) if mapped else ()
-        known = bool((pair.systems >= 0).any())
-        readings.append(Reading(typed, (*typed, *mapped), known, named) if readable else Reading())
+        ranks = bool((pair.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), ranks, named) if readable else Reading())
     return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
 
 
-def _one_of(name: str, known: Iterable[str], what: str) -> str:
-    if name not in (given := list(known)):
-        raise UnknownName(f"name for {what}", name, given)
+def _one_of(name: str, names: Iterable[str], role: str) -> str:
+    if name not in (listed := list(names)):
+        raise UnknownName(f"name for {role}", name, listed)
     return name
 
 
@@ -427,19 +425,19 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
     rated = ratings[~np.isnan(ratings)]
     scored = columns.scores[~np.isnan(columns.scores)]
     single = columns.raters[~np.isnan(columns.raters)]
-    given = single if len(single) else rated
-    if not names and len(given) and set(np.unique(given)) <= {0.0, 1.0}:
+    numbers = single if len(single) else rated
+    if not names and len(numbers) and set(np.unique(numbers)) <= {0.0, 1.0}:
         names = YES_NO.names
     if names and len(names) > 1 and columns.raters.shape[1] > 1:
         ratings = _majority(columns.raters)
     elif names:
         ratings = np.where(np.isclose(ratings, np.round(ratings)), np.round(ratings), np.nan)
-    scale = _scale(_cells("human", given)) if len(given) else (0.0, 1.0)
+    scale = _scale(_cells("human", numbers)) if len(numbers) else (0.0, 1.0)
     judge_scale = columns.scale or (_scale(_cells("judge", scored)) if len(scored) else (0.0, 1.0))
-    if not names and columns.scale and len(given):
+    if not names and columns.scale and len(numbers):
         low, high = columns.scale
         # people use the judge's scale if their ratings lie on it and span a similar part of it
-        if low <= given.min() and given.max() <= high and _alike(scale[1], high):
+        if low <= numbers.min() and numbers.max() <= high and _alike(scale[1], high):
             scale = columns.scale
     return JudgedPair(
         judge=columns.score, human=columns.human, scores=columns.scores, ratings=ratings,

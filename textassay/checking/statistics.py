@@ -73,7 +73,7 @@ def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
         return Estimate(None)
     x, y = x - x.mean(), y - y.mean()
     parts = np.stack([
-        np.bincount(groups, weights=one) for one in (np.ones(len(x)), x, y, x * x, y * y, x * y)
+        np.bincount(groups, weights=part) for part in (np.ones(len(x)), x, y, x * x, y * y, x * y)
     ])  # fmt: skip
     parts = parts[:, parts[0] > 0]
     total = parts.sum(axis=1, keepdims=True)
@@ -145,19 +145,19 @@ def system_order(
         systems: Code of each row's system, shape (n,); -1 for rows without one.
         seed: Seed of the resamples.
     """
-    known = systems >= 0
-    x, y = x[known], y[known]
-    groups = np.unique(groups[known], return_inverse=True)[1]
-    systems = np.unique(systems[known], return_inverse=True)[1]
+    has_system = systems >= 0
+    x, y = x[has_system], y[has_system]
+    groups = np.unique(groups[has_system], return_inverse=True)[1]
+    systems = np.unique(systems[has_system], return_inverse=True)[1]
     if not len(x) or systems.max() < 1 or groups.max() < 1:
         return SystemOrder()
     count, sources = int(systems.max()) + 1, int(groups.max()) + 1
     cells = groups * count + systems
     tables: list[Floats] = [
-        np.bincount(cells, weights=one, minlength=sources * count)
+        np.bincount(cells, weights=values, minlength=sources * count)
         .reshape(sources, count)
         .astype(float)
-        for one in (np.ones(len(x)), x, y)
+        for values in (np.ones(len(x)), x, y)
     ]
     rng = np.random.default_rng(seed)
     a, b = np.triu_indices(count, 1)
@@ -167,7 +167,7 @@ def system_order(
     drawn_j = drawn_judge[:, a] - drawn_judge[:, b]
     drawn_p = drawn_people[:, a] - drawn_people[:, b]
     correction = math.sqrt(sources / (sources - 1))
-    error_j, error_p = (np.nanstd(one, axis=0) * correction for one in (drawn_j, drawn_p))
+    error_j, error_p = (np.nanstd(deltas, axis=0) * correction for deltas in (drawn_j, drawn_p))
     critical = t_quantile(sources - 1, CONFIDENCE)
     apart = np.abs(rated) > critical * error_p
     detectable = _DETECT * float(np.median(error_p))
@@ -176,8 +176,8 @@ def system_order(
     sign, weight = np.sign(rated[apart]), np.abs(rated[apart])
     weight = weight / weight.sum()
     value = float(_right(judged[apart] * sign) @ weight)
-    drawn = _right(drawn_j[:, apart] * sign) @ weight
-    low, high = np.nanpercentile(drawn, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)))
+    shares = _right(drawn_j[:, apart] * sign) @ weight
+    low, high = np.nanpercentile(shares, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)))
     shuffled = np.stack([rng.permutation(judge[0]) for _ in range(_DRAWS)])
     by_luck = _right((shuffled[:, a] - shuffled[:, b])[:, apart] * sign) @ weight
     luck = (1 + int(np.count_nonzero(by_luck >= value - 1e-9))) / (1 + _DRAWS)
@@ -228,20 +228,20 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Esti
 
     Both are means over the left-out raters, including the ends of intervals.
     """
-    given = ~np.isnan(raters)
+    is_rated = ~np.isnan(raters)
     judge, rater = [], []
     for at in range(raters.shape[1]):
-        others = given.copy()
+        others = is_rated.copy()
         others[:, at] = False
-        rows = given[:, at] & others.any(axis=1)
+        rows = is_rated[:, at] & others.any(axis=1)
         if np.count_nonzero(rows) < MIN_ITEMS:
             continue
         total = np.where(others, raters, 0.0).sum(axis=1)[rows]
         mean = total / others.sum(axis=1)[rows]
         judge.append(correlation(values[rows], mean, groups[rows]))
         rater.append(pearson(raters[rows, at], mean) or 0.0)
-    figures = [(one.value, one.low, one.high) for one in judge]
-    if any(None in one for one in figures):
+    figures = [(estimate.value, estimate.low, estimate.high) for estimate in judge]
+    if any(None in figure for figure in figures):
         return Estimate(None), float(np.mean(rater))
     return Estimate(*np.mean(np.array(figures, float), axis=0).tolist()), float(np.mean(rater))
 
@@ -249,9 +249,9 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Esti
 def halves(groups: Codes, seed: int) -> Mask:
     """Return which rows belong to a random half of the sources."""
     number = int(groups.max()) + 1
-    chosen = np.zeros(number, bool)
-    chosen[np.random.default_rng(seed).permutation(number)[: number // 2]] = True
-    return np.asarray(chosen[groups])
+    in_half = np.zeros(number, bool)
+    in_half[np.random.default_rng(seed).permutation(number)[: number // 2]] = True
+    return np.asarray(in_half[groups])
 
 
 def on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:

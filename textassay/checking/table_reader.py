@@ -132,10 +132,10 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
     # without the number added to repeated names
-    given = [name.casefold().partition(" (")[0] for name in names]
-    if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
+    header = [name.casefold().partition(" (")[0] for name in names]
+    if header and all(read_numeral(name, ",") or name in _YES | _NO for name in header):
         raise DataError(
-            f"{name}: the first row ({', '.join(given[:6])}) contains values instead of names; "
+            f"{name}: the first row ({', '.join(header[:6])}) contains values instead of names; "
             "write the names of the columns above it, such as judge and human"
         )
 
@@ -186,7 +186,7 @@ def _ratings_in(value: Any, *, are_ratings: bool) -> Sequence[Any]:
 def _is_rating(item: Any) -> bool:
     """Return whether an item of a list is a rating, or an object that has one."""
     if isinstance(item, Mapping):
-        return any(isinstance(one, int | float) for one in item.values())
+        return any(isinstance(value, int | float) for value in item.values())
     return item is None or isinstance(item, int | float) or str(item).casefold() in _YES | _NO
 
 
@@ -209,15 +209,15 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     decimal = _decimal_mark(answers, decimal)
     ambiguous: list[str] = []
     numbers = {text: _number(text, decimal, ambiguous) for text in answers}
-    read = {text: one for text, one in numbers.items() if one is not None}
-    usable, total = sum(answers[text] for text in read), sum(answers.values())
-    tops = {top for _, top in read.values()}
+    numbers_by_text = {text: number for text, number in numbers.items() if number is not None}
+    usable, total = sum(answers[text] for text in numbers_by_text), sum(answers.values())
+    tops = {top for _, top in numbers_by_text.values()}
     # if four of five cells are numbers, the others count as missing; all must have one scale: "4/5"
     # and "4/10" are two scales, and plain numbers have none
     if not usable or usable < 0.8 * total or len(tops) > 1:
         return _words(name, texts, answers)
-    values = [read[text][0] if text in read else None for text in texts]
-    wrong = next((text for text in answers if text not in read), "")
+    values = [numbers_by_text[text][0] if text in numbers_by_text else None for text in texts]
+    wrong = next((text for text in answers if text not in numbers_by_text), "")
     return CellReader(
         name, "number", list(values), tops.pop(), total - usable, wrong[:40],
         ambiguous[0] if ambiguous else "",
@@ -229,9 +229,9 @@ def is_plain(cells: Iterable[Any]) -> bool:
 
     All commands read such cells; other cells are understood by a check alone.
     """
-    known = {word for pair in PAIRS for word in pair}
+    words = {word for pair in PAIRS for word in pair}
     return all(
-        not text or read_numeral(text, ",") is not None or text.casefold() in known
+        not text or read_numeral(text, ",") is not None or text.casefold() in words
         for text in set(map(_text, cells))
     )
 
@@ -289,18 +289,18 @@ def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, f
 
 def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellReader:
     plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
-    known = set(plain.values())
+    words = set(plain.values())
     # `none` is a gap in a column of yes and no, and a grade in one of none, minor and major
-    if "none" in known and (known - {"none"}) <= (_YES | _NO):
+    if "none" in words and (words - {"none"}) <= (_YES | _NO):
         plain = {text: word for text, word in plain.items() if word != "none"}
-        known.discard("none")
+        words.discard("none")
     values = [plain.get(text) for text in texts]
-    longest = max(map(len, known), default=0)
+    longest = max(map(len, words), default=0)
     # a longer cell is a text, not a category
-    is_label = len(known) <= MAX_LABELS and longest <= 60
+    is_label = len(words) <= MAX_LABELS and longest <= 60
     # in a column of names or texts most cells are different
-    is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
-    kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"
+    is_label = is_label and (len(words) <= 3 or 2 * len(words) <= sum(answers.values()))
+    kind: TableColumnKind = ("words" if words else "empty") if is_label else "text"
     return CellReader(name, kind, list(values))
 
 
@@ -309,10 +309,10 @@ def polarity(words: Iterable[str]) -> dict[str, int]:
 
     `not supported` means no because `supported` does not, `not hallucinated` means yes.
     """
-    given = set(words)
-    meant = {word: _meaning(word, given) for word in given}
-    known = {word: one for word, one in meant.items() if one is not None}
-    return known if len(known) == len(meant) else {}
+    distinct = set(words)
+    meant = {word: _meaning(word, distinct) for word in distinct}
+    meaningful = {word: meaning for word, meaning in meant.items() if meaning is not None}
+    return meaningful if len(meaningful) == len(meant) else {}
 
 
 def are_grades(words: Iterable[str]) -> bool:
@@ -320,12 +320,12 @@ def are_grades(words: Iterable[str]) -> bool:
 
     Spellings of one word, such as `y` and `yes`, count as one.
     """
-    given = sorted({_plain_word(word) for word in words})
-    meant = {word: _meaning(word, set(given)) for word in given}
+    distinct = sorted({_plain_word(word) for word in words})
+    meant = {word: _meaning(word, set(distinct)) for word in distinct}
     return any(
         meant[a] == meant[b] and not (a.startswith(b) or b.startswith(a))
-        for at, a in enumerate(given)
-        for b in given[:at]
+        for at, a in enumerate(distinct)
+        for b in distinct[:at]
     )
 
 
@@ -348,14 +348,16 @@ def read_steps(columns: Sequence[CellReader]) -> WordSteps:
     All words must belong to one scale, and there must be at least three: the distance between two
     is unknown. Columns of numbers from 1 to 5 may be beside them.
     """
-    in_words = [{str(value) for value in one.filled} for one in columns if one.kind == "words"]
+    in_words = [{str(value) for value in name.filled} for name in columns if name.kind == "words"]
     words = set().union(*in_words)
     steps = _steps_of(in_words)
     if len(words) < 3 or not steps or not all(map(_has_steps, columns)):
         return WordSteps(columns)
-    shown = ", ".join(f"{word!r} {steps[word]:g}" for word in sorted(words, key=steps.__getitem__))
-    numbers = [replace(one, kind="number", top=5.0, values=_numbers(one, steps)) for one in columns]
-    return WordSteps(numbers, f"words are read as steps from 1 to 5: {shown}")
+    listed = ", ".join(f"{word!r} {steps[word]:g}" for word in sorted(words, key=steps.__getitem__))
+    numbers = [
+        replace(name, kind="number", top=5.0, values=_numbers(name, steps)) for name in columns
+    ]
+    return WordSteps(numbers, f"words are read as steps from 1 to 5: {listed}")
 
 
 def _has_steps(cells: CellReader) -> bool:
@@ -380,7 +382,7 @@ def _steps_of(columns: Sequence[set[str]]) -> Mapping[str, float]:
     if words <= grades.keys() and any(word == "f" or word[1:] for word in words):
         return grades
     fitting = (scale for scale in vocabulary.scales() if words <= scale.keys())
-    return next((one for one in fitting if all(map(partial(_differ, one), columns))), {})
+    return next((scale for scale in fitting if all(map(partial(_differ, scale), columns))), {})
 
 
 def _differ(scale: Mapping[str, int], words: set[str]) -> bool:
@@ -392,7 +394,7 @@ def _plain_word(word: str) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
-def _meaning(word: str, given: set[str]) -> int | None:
+def _meaning(word: str, others: set[str]) -> int | None:
     plain = re.sub(r"[\s_-]+", " ", word).strip()
     if plain in _YES or plain in _NO:
         return int(plain in _YES)
@@ -400,9 +402,9 @@ def _meaning(word: str, given: set[str]) -> int | None:
         return int(float(plain))
     match = _NEGATION.fullmatch(plain)
     if match is None:
-        opposites = [one for one in given if (m := _NEGATION.fullmatch(one)) and m["rest"] == plain]
+        opposites = [o for o in others if (m := _NEGATION.fullmatch(o)) and m["rest"] == plain]
         return 1 if opposites else None
     rest = match["rest"]
     if rest in _YES or rest in _NO:
         return int(rest in _NO)
-    return 0 if rest in given else None
+    return 0 if rest in others else None

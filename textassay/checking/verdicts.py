@@ -170,10 +170,10 @@ class VerdictRow:
         return {
             "judge": self.pair.judge, "human": self.pair.human, "kind": self.pair.kind,
             "n": self.n, "groups": self.groups,
-            "agreement": {name: one.as_dict() for name, one in self.agreement.items()},
+            "agreement": {name: estimate.as_dict() for name, estimate in self.agreement.items()},
             "constant": self.constant, "detectable": self.detectable,
             "uses": {
-                use: {"verdict": one.answer, "why": one.why} for use, one in self.uses.items()
+                use: {"verdict": its.answer, "why": its.why} for use, its in self.uses.items()
             },
         }  # fmt: skip
 
@@ -193,15 +193,15 @@ class _Assessment:
 
     def __init__(self, pair: JudgedPair, seed: int) -> None:
         self.unfiltered, self.seed = pair, seed
-        self.pair = own = pair.only(pair.both)
-        self.x, self.y, self.groups = own.scores, own.ratings, own.groups
-        self.sources = int(own.groups.max(initial=-1)) + 1
+        self.pair = rated = pair.only(pair.both)
+        self.x, self.y, self.groups = rated.scores, rated.ratings, rated.groups
+        self.sources = int(rated.groups.max(initial=-1)) + 1
         self.unit = "sources" if pair.has_groups else "texts"
         # numbers pass or fail by a cut, and so do two labels; more labels have none
-        self.has_cut = len(own.labels) == 2 or not own.labels
+        self.has_cut = len(rated.labels) == 2 or not rated.labels
         # 1 for pass and 0 for fail; the labels themselves if there are more than two
-        self.judged = self._passes(self.x, own.judge_cut) if self.has_cut else self.x
-        self.human = self._passes(self.y, own.cut) if self.has_cut else self.y
+        self.judged = self._passes(self.x, rated.judge_cut) if self.has_cut else self.x
+        self.human = self._passes(self.y, rated.cut) if self.has_cut else self.y
         self.labels = self._agree(self.judged)
         self.follow = self._follow()
         self.within = self._within()
@@ -254,8 +254,8 @@ class _Assessment:
         )
 
     @staticmethod
-    def _measure(found: LabelAgreement, name: str) -> Estimate:
-        return found.measures[name].estimate if name in found.measures else Estimate(None)
+    def _measure(agreement: LabelAgreement, name: str) -> Estimate:
+        return agreement.measures[name].estimate if name in agreement.measures else Estimate(None)
 
     def _agreement(self) -> Iterator[tuple[str, Estimate]]:
         if self.has_cut and (self.pair.kind == "number" or not self.pair.judge_labels):
@@ -272,9 +272,9 @@ class _Assessment:
 
     def _error(self, values: Floats) -> Estimate:
         """Return the root mean square error, in points of people's scale."""
-        found = mean_over((values - self.y) ** 2, self.groups)
-        figures = found.value, found.low, found.high
-        return Estimate(*(None if one is None else math.sqrt(max(0.0, one)) for one in figures))
+        square = mean_over((values - self.y) ** 2, self.groups)
+        figures = square.value, square.low, square.high
+        return Estimate(*(None if f is None else math.sqrt(max(0.0, f)) for f in figures))
 
     def _constant(self) -> dict[str, Any]:
         if not len(self.y):
@@ -290,31 +290,31 @@ class _Assessment:
             return self.order.detectable
         if not self.has_cut:
             return None
-        found = detectable_mean(self.y, self.groups)
+        difference = detectable_mean(self.y, self.groups)
         # the difference of two means over these sources
-        return None if found is None else math.sqrt(2) * found
+        return None if difference is None else math.sqrt(2) * difference
 
     # verdicts
 
     def _uses(self) -> dict[Use, UseVerdict]:
         if (verdict := self._verdict_on_all_uses()) is not None:
             return dict.fromkeys(USES, verdict)
-        found: dict[Use, UseVerdict] = {
+        verdicts: dict[Use, UseVerdict] = {
             "compare": self._compare(), "means": self._means(), "gate": self._gate(),
             "texts": self._texts(),
         }  # fmt: skip
         if self.sources < LIMITS.enough:
-            found = {use: self._with_few_sources(use, one) for use, one in found.items()}
+            verdicts = {use: self._with_few_sources(use, v) for use, v in verdicts.items()}
         share = self.unfiltered.unscored / (self.unfiltered.unscored + len(self.x))
         if share > LIMITS.unscored:
             for use in USES[1:]:
-                if found[use].answer in ("yes", "corrected"):
-                    found[use] = UseVerdict(
+                if verdicts[use].answer in ("yes", "corrected"):
+                    verdicts[use] = UseVerdict(
                         "unknown",
                         f"{percent(share)} of the rated texts have no score, and nothing says what"
-                        f" it would be. Of the others: {found[use].why}",
+                        f" it would be. Of the others: {verdicts[use].why}",
                     )
-        return found
+        return verdicts
 
     def _with_few_sources(self, use: Use, verdict: UseVerdict) -> UseVerdict:
         """Return the verdict for few sources, which cannot show that no correction is needed."""
@@ -432,23 +432,23 @@ class _Assessment:
         return UseVerdict(verdict.answer, f"{verdict.why} {self._detectable_text()}".strip())
 
     def _detectable_text(self) -> str:
-        found = self._detectable()
-        if found is None:
+        difference = self._detectable()
+        if difference is None:
             return ""
-        what = _difference(found, as_share=self.pair.kind == "label")
+        in_words = _difference(difference, as_share=self.pair.kind == "label")
         return (
-            f"Ratings of {self.sources} {self.unit} would show a difference of {what} between two"
-            " systems."
+            f"Ratings of {self.sources} {self.unit} would show a difference of {in_words} between"
+            " two systems."
         )
 
     def _size(self) -> Estimate:
         """Return people's difference between systems per difference of 1 by the judge."""
         systems = self.pair.systems
-        known = systems >= 0
-        codes = np.unique(systems[known], return_inverse=True)[1]
-        x, y = self.pair.on_scale[known], self.y[known]
+        has_system = systems >= 0
+        codes = np.unique(systems[has_system], return_inverse=True)[1]
+        x, y = self.pair.on_scale[has_system], self.y[has_system]
         sizes = np.bincount(codes)
-        means = [np.bincount(codes, weights=one) / sizes for one in (x, y)]
+        means = [np.bincount(codes, weights=values) / sizes for values in (x, y)]
         judge = means[0] - means[0].mean()
         spread = float(judge @ judge)
         if spread <= 0:
@@ -457,7 +457,7 @@ class _Assessment:
         # each row's contribution to the slope: its system's deviation times its residual
         place = judge[codes] / (sizes[codes] * spread)
         residual = (y - means[1].mean()) - slope * (x - means[0].mean())
-        added = mean_over(place * residual * len(x), self.groups[known])
+        added = mean_over(place * residual * len(x), self.groups[has_system])
         if added.value is None or added.high is None:
             return Estimate(slope)
         half = added.high - added.value
@@ -472,12 +472,12 @@ class _Assessment:
             (low, high), values = self.pair.scale, self.pair.on_scale
         bias = mean_over(values - self.y, self.groups)
         tolerance = LIMITS.tolerance * (high - low)
-        what = self._bias_in_words(bias, values)
+        text = self._bias_in_words(bias, values)
         if self.pair.kind == "number" and not self.pair.same_scale:
-            return self._correction(self.follow, f"Judge and people use different scales. {what}")
+            return self._correction(self.follow, f"Judge and people use different scales. {text}")
         if _within(bias, -tolerance, tolerance) and self.follow.is_above(LIMITS.follows):
-            return self._trust(what)
-        return self._correction(self.follow, what)
+            return self._trust(text)
+        return self._correction(self.follow, text)
 
     def _bias_in_words(self, bias: Estimate, values: Floats) -> str:
         """Describe the difference of both means, from the judge's values on people's scale."""
@@ -497,15 +497,15 @@ class _Assessment:
 
     def _would_show(self, values: Floats, *, as_share: bool) -> str:
         """Return the mean that these sources would distinguish from 0, in words; may be empty."""
-        found = detectable_mean(values, self.groups)
-        if found is None:
+        difference = detectable_mean(values, self.groups)
+        if difference is None:
             return ""
-        what = _difference(found, as_share=as_share)
-        return f" ({self.sources} {self.unit} would show a difference of {what} or more)"
+        in_words = _difference(difference, as_share=as_share)
+        return f" ({self.sources} {self.unit} would show a difference of {in_words} or more)"
 
-    def _trust(self, what: str) -> UseVerdict:
+    def _trust(self, finding: str) -> UseVerdict:
         closely = f"It follows people closely: {self._correlation(self.follow)}."
-        return UseVerdict("yes", f"{what} {closely}")
+        return UseVerdict("yes", f"{finding} {closely}")
 
     def _shares(self) -> UseVerdict:
         """Return the verdict on means of more than two labels, which are their shares."""
@@ -514,14 +514,14 @@ class _Assessment:
             for at, name in enumerate(self.pair.labels)
         }
         name, worst = max(offs.items(), key=lambda item: abs(item[1].value or 0))
-        what = (
+        finding = (
             f'The share of "{name}" is off most: {100 * (worst.value or 0):+.1f} points'
             f" [{ends(worst, 1, 100)}]."
         )
-        fits = all(_within(one, -LIMITS.tolerance, LIMITS.tolerance) for one in offs.values())
+        fits = all(_within(off, -LIMITS.tolerance, LIMITS.tolerance) for off in offs.values())
         if fits and self.follow.is_above(LIMITS.follows):
-            return self._trust(what)
-        return self._correction(self.follow, what)
+            return self._trust(finding)
+        return self._correction(self.follow, finding)
 
     def _gate(self) -> UseVerdict:
         if not self.has_cut:
@@ -545,32 +545,32 @@ class _Assessment:
 
     def _rule(self) -> str:
         """Describe the cut, if people gave numbers."""
-        cut, own = self.pair.judge_cut, self.pair.cut
+        cut, people_cut = self.pair.judge_cut, self.pair.cut
         if self.pair.judge_labels:
             return ""
         if self.pair.kind == "label":
             return f"The judge passes {cut:g} and above. "
-        same = "" if cut == own else f", by the judge {cut:g}"
-        return f"Passing is {own:g} and above{same}. "
+        same = "" if cut == people_cut else f", by the judge {cut:g}"
+        return f"Passing is {people_cut:g} and above{same}. "
 
     def _pass_condition(self) -> str:
         if self.pair.kind == "number":
             return f"rated {self.pair.cut:g} or more"
         return f'said "{self.pair.labels[1]}" of'
 
-    def _gate_of(self, judged: Floats, found: LabelAgreement, before: str) -> UseVerdict:
+    def _gate_of(self, judged: Floats, agreement: LabelAgreement, before: str) -> UseVerdict:
         """Return the verdict on a gate that passes what is 1 in `judged`; `before` begins it."""
         human = self.human
-        through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
+        through, stopped = self._measure(agreement, "tnr"), self._measure(agreement, "tpr")
         best = float(human.mean() >= 0.5)
         missed, failures = subtract(through, 1), int((human == 0).sum())
         alarms = subtract(stopped, 1)
         constant = float(np.mean(human == best))
         word = self._word(best)
-        accuracy = self._measure(found, "accuracy")
+        accuracy = self._measure(agreement, "accuracy")
         gain = (judged == human).astype(float) - (human == best)
         seen = self._would_show(gain, as_share=True)
-        what = (
+        finding = (
             f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
             f" and stops {percent_interval(alarms)} of what they pass. It agrees on"
             f" {percent_interval(accuracy, 1)} of the texts; always saying {word} agrees on"
@@ -578,17 +578,17 @@ class _Assessment:
         )
         ahead = mean_over(gain, self.groups)
         limits = (through, LIMITS.caught), (stopped, LIMITS.caught), (ahead, 0.0)
-        if all(one.is_above(limit) for one, limit in limits):
-            return UseVerdict("yes", what)
-        if all(one.value is not None and one.value >= limit for one, limit in limits):
+        if all(share.is_above(limit) for share, limit in limits):
+            return UseVerdict("yes", finding)
+        if all(share.value is not None and share.value >= limit for share, limit in limits):
             return UseVerdict(
                 "unknown",
-                f"{what} That would do, but the intervals reach beyond the limits; rate more"
+                f"{finding} That would do, but the intervals reach beyond the limits; rate more"
                 f" {self.unit}.",
             )
         most = percent(1 - LIMITS.caught)
         needed = f"Needed: at most {most} of each, and to agree more often than that."
-        return UseVerdict("no", f"{what} {needed}")
+        return UseVerdict("no", f"{finding} {needed}")
 
     def _word(self, best: float) -> str:
         """Return the name of a label, or of passing or failing, in quotation marks."""
@@ -604,11 +604,11 @@ class _Assessment:
         half = halves(self.groups, self.seed)
         judged, cuts = np.empty(len(self.x)), []
         for part in (half, ~half):
-            found = best_cut(self.x[~part], self.human[~part])
-            if found is None:
+            cut = best_cut(self.x[~part], self.human[~part])
+            if cut is None:
                 return None
-            judged[part] = self._passes(self.x[part], found)
-            cuts.append(found)
+            judged[part] = self._passes(self.x[part], cut)
+            cuts.append(cut)
         return float(np.mean(cuts)), judged
 
     def _texts(self) -> UseVerdict:
@@ -622,13 +622,13 @@ class _Assessment:
         best = float(np.bincount(self.human.astype(int)).argmax())
         wrong, constant = self.judged != self.human, (self.human != best).astype(float)
         agrees = self._measure(self.labels, "accuracy")
-        left = mean_over(wrong - LIMITS.skill * constant, self.groups)
-        what = (
+        excess = mean_over(wrong - LIMITS.skill * constant, self.groups)
+        finding = (
             f"It agrees with the person on {percent_interval(agrees, 1)} of the texts; always"
             f" saying {self._word(best)} agrees on {percent(1 - float(constant.mean()), 1)}."
         )
         needed = f"{percent(LIMITS.right)}, and half of that constant's errors at most"
-        return self._single(what, needed, agrees, LIMITS.right, left)
+        return self._single(finding, needed, agrees, LIMITS.right, excess)
 
     def _single_numbers(self) -> UseVerdict:
         raw = self._single_of(self.pair.on_scale)
@@ -643,9 +643,9 @@ class _Assessment:
         width = self.pair.scale[1] - self.pair.scale[0]
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
-        left = mean_over(squares - LIMITS.skill * constant, self.groups)
+        excess = mean_over(squares - LIMITS.skill * constant, self.groups)
         close = subtract(error, unit=width)
-        what = (
+        finding = (
             f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on a scale"
             f" of {self.pair.scale[0]:g} to {self.pair.scale[1]:g}; always saying"
             f" {self.y.mean():.2f} errs by {self.y.std():.2f}."
@@ -655,26 +655,26 @@ class _Assessment:
             f" and {math.sqrt(LIMITS.skill) * self.y.std():.2f} (half of the variance of people's"
             " ratings)"
         )
-        return self._single(what, needed, close, -LIMITS.close, left)
+        return self._single(finding, needed, close, -LIMITS.close, excess)
 
     def _single(
-        self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
+        self, text: str, needed: str, good: Estimate, limit: float, excess: Estimate
     ) -> UseVerdict:
         """Return the verdict on single texts.
 
         Args:
-            what: The figures, in words.
+            text: The figures, in words.
             needed: What they have to be, in words.
             good: Agreement, or the negative error.
             limit: Least value of `good`.
-            left: The judge's error less the allowed share of the constant's; at most 0 is needed.
+            excess: The judge's error less the allowed share of the constant's; at most 0 is needed.
         """
-        beaten = subtract(left)
+        beaten = subtract(excess)
         if good.is_above(limit) and beaten.is_above(0.0):
-            return UseVerdict("yes", what)
+            return UseVerdict("yes", text)
         if good.reaches(limit) and beaten.reaches(0.0):
-            return UseVerdict("unknown", f"{what} That would do, but the interval reaches beyond.")
-        return UseVerdict("no", f"{what} Needed: {needed}.")
+            return UseVerdict("unknown", f"{text} That would do, but the interval reaches beyond.")
+        return UseVerdict("no", f"{text} Needed: {needed}.")
 
     def _beside_raters(self) -> UseVerdict | None:
         """Return whether the judge may replace one of several raters; `None` if too few."""
@@ -682,27 +682,27 @@ class _Assessment:
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
         if np.count_nonzero(shared >= MIN_ITEMS) < LIMITS.raters:
             return None
-        values, what = self.pair.on_scale, ""
+        values, finding = self.pair.on_scale, ""
         if self.pair.kind == "number":
             follows, rater = with_the_others(values, raters, self.groups)
-            what = (
+            finding = (
                 f" It follows the other raters with r {interval(follows)}; a rater follows"
                 f" them with {rater:.2f}."
             )
             needed = " Needed: half the variance that a rater shares with the others."
             if (follows.value or 0) < LIMITS.follows * rater:
-                return UseVerdict("no", (what + needed).strip())
+                return UseVerdict("no", (finding + needed).strip())
             if not follows.is_above(LIMITS.follows * rater):
                 return UseVerdict(
-                    "unknown", f"{what.strip()}{needed} The interval reaches below it."
+                    "unknown", f"{finding.strip()}{needed} The interval reaches below it."
                 )
-        raw = self._alternative(values, what)
+        raw = self._alternative(values, finding)
         if raw is None or raw.answer == "yes" or self.pair.kind == "label":
             return raw
         grid = np.unique(raters[~np.isnan(raters)])
         line = on_a_line(self.x, self.y, self.groups, self.seed)
         nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
-        moved = self._alternative(nearest, what)
+        moved = self._alternative(nearest, finding)
         if moved is not None and moved.answer == "yes":
             return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
         return raw
@@ -725,21 +725,21 @@ class _Assessment:
         judge, over = test.judge, test.over_constant
         gain = Estimate(over.value, over.low, over.high)
         wins = round(judge.omega * test.raters)
-        what = (
+        text = (
             f"It is as near to the other raters as a rater is in {percent(judge.rho)} of"
             f" comparisons and may replace {wins} of {test.raters} raters; the best constant has"
             f" {percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
             f" [{ends(gain, 1, 100)}]).{ending}"
         )
         if test.may_stand_in:
-            return UseVerdict("yes", what)
+            return UseVerdict("yes", text)
         # a p below one half means that the estimate itself is on the judge's side
-        ahead = sum(one.p < 0.5 for one in judge.per_rater) >= test.raters / 2
+        ahead = sum(rater.p < 0.5 for rater in judge.per_rater) >= test.raters / 2
         if ahead and (gain.value or 0) > 0:
             return UseVerdict(
-                "unknown", f"{what} That would do, but so few {self.unit} do not show it."
+                "unknown", f"{text} That would do, but so few {self.unit} do not show it."
             )
-        return UseVerdict("no", f"{what} Needed: half of the raters, and more than the constant.")
+        return UseVerdict("no", f"{text} Needed: half of the raters, and more than the constant.")
 
 
 def _difference(size: float, *, as_share: bool) -> str:

@@ -34,8 +34,8 @@ def levels(name: str) -> tuple[frozenset[str], ...]:
 
 def grades() -> dict[str, float]:
     """Return the numbers of letter grades."""
-    found: dict[str, float] = _all()["grades"]
-    return found
+    numbers: dict[str, float] = _all()["grades"]
+    return numbers
 
 
 @cache

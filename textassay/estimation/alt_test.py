@@ -221,12 +221,12 @@ def alt_test(
             f"all {ratings.shape[1]} raters would be replaced, so no rater is left to compare with"
         )
     # a row with a single rating is useless: without its rater, no rater is left to compare with
-    kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
+    usable = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
     units = np.arange(len(scores)) if groups is None else groups
-    codes = np.unique(units[kept], return_inverse=True)[1]
-    trial = _Trial(ratings[kept], codes, epsilon, metric, tuple(replaced))
-    judge = trial.standing(scores[kept])
-    about = np.zeros(int(kept.sum()), np.intp) if strata is None else strata[kept]
+    codes = np.unique(units[usable], return_inverse=True)[1]
+    trial = _Trial(ratings[usable], codes, epsilon, metric, tuple(replaced))
+    judge = trial.standing(scores[usable])
+    about = np.zeros(int(usable.sum()), np.intp) if strata is None else strata[usable]
     constants, values = trial.best_constants(about, seed)
     constant = trial.standing(constants)
     counted = ~np.isnan(judge.advantage)
@@ -236,7 +236,7 @@ def alt_test(
     sizes = np.unique(trial.units[counted], return_counts=True)[1]
     return AltTest(
         judge=judge, constant=constant, constant_values=values,
-        others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
+        others={name: trial.standing(other[usable]) for name, other in (measures or {}).items()},
         over_constant=gap.estimate(confidence), n=int(counted.sum()), raters=len(trial.tested),
         groups=None if groups is None else len(np.unique(trial.units[counted])),
         skipped=trial.skipped, worth=effective_number(sizes.astype(float)),
@@ -256,11 +256,11 @@ class _Trial:
     ) -> None:
         self.units, self._ratings, self._epsilon = units, ratings, epsilon
         self._is_match, self._replaced = metric == "match", list(replaced)
-        given = ~np.isnan(ratings)
-        stay = given.copy()
+        is_rated = ~np.isnan(ratings)
+        stay = is_rated.copy()
         stay[:, self._replaced] = False
         others = stay.sum(axis=1, keepdims=True) - stay
-        shared = (given & (others > 0)).sum(axis=0)
+        shared = (is_rated & (others > 0)).sum(axis=0)
         if replaced:
             shared[np.setdiff1d(np.arange(ratings.shape[1]), replaced)] = 0
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
@@ -270,7 +270,7 @@ class _Trial:
         _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
         # how close each rater is to the others does not depend on the tested scores: computed once
         # for the judge, every constant and every further measure
-        self._rows = {r: np.flatnonzero(given[:, r] & (others[:, r] > 0)) for r in self.tested}
+        self._rows = {r: np.flatnonzero(is_rated[:, r] & (others[:, r] > 0)) for r in self.tested}
         self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
 
     def standing(self, scores: Floats) -> JudgeResult:
@@ -280,11 +280,11 @@ class _Trial:
         differences, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
         apart: dict[int, tuple[float | None, float]] = {}
         for rater, rows in self._rows.items():
-            judge, own = self._against(scores, rater), self._own[rater]
+            judge, rater_score = self._against(scores, rater), self._own[rater]
             # a tie is a win for both sides, as published: it raises rho but cancels out of the
             # excess, so ties neither help nor harm the test
-            won = (judge >= own).astype(float)
-            excess = weighted_mean((own >= judge) - won, self.units[rows])
+            won = (judge >= rater_score).astype(float)
+            excess = weighted_mean((rater_score >= judge) - won, self.units[rows])
             differences.append(
                 (rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon))
             )
@@ -309,11 +309,11 @@ class _Trial:
     def _apart(self, scores: Floats, rater: int) -> tuple[float | None, float]:
         """Return a rater's severity among the others, and the distance of judge and rater."""
         rows, others = self._rows[rater], self._others(rater)
-        own = self._ratings[rows, rater]
+        ratings = self._ratings[rows, rater]
         if self._is_match:
-            return None, float((own != scores[rows]).mean())
-        severity = float((np.nanmean(others, axis=1) - own).mean())
-        return severity, float(np.abs(own - scores[rows]).mean())
+            return None, float((ratings != scores[rows]).mean())
+        severity = float((np.nanmean(others, axis=1) - ratings).mean())
+        return severity, float(np.abs(ratings - scores[rows]).mean())
 
     def _others(self, rater: int) -> Floats:
         """Return the ratings of the raters that a rater is compared with, NaN elsewhere."""
@@ -325,7 +325,7 @@ class _Trial:
         """Return each item's best constant on other sources, and the usual one per stratum."""
         # a constant chosen on the rows that test it would be too good by chance
         fold = folds(self.units, count=10, seed=seed)
-        chosen, usual = np.empty(len(self.units)), []
+        best_values, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
             # any number could be the best constant under RMSE; trying the ratings that occur
@@ -335,11 +335,11 @@ class _Trial:
             picked = []
             for number in np.unique(fold[inside]):
                 best = shares[:, inside & (fold != number)].sum(axis=1).argmax()
-                chosen[inside & (fold == number)] = values[best]
+                best_values[inside & (fold == number)] = values[best]
                 picked.append(values[best])
             constants, times = np.unique(picked, return_counts=True)
             usual.append(float(constants[times.argmax()]))
-        return chosen, tuple(usual)
+        return best_values, tuple(usual)
 
     def _won(self, scores: Floats) -> Floats:
         total = np.zeros(len(scores))
@@ -435,12 +435,10 @@ class AnnotatorTest(Displayed):
                 "value": values[0] if len(values) == 1 else values,
                 **test.constant.as_dict(),
             },
-            "trivial": {name: one.as_dict() for name, one in test.others.items()},
+            "trivial": {name: result.as_dict() for name, result in test.others.items()},
             "over_constant": test.over_constant.as_dict(),
             "may_stand_in": test.may_stand_in,
-            "per_rater": [
-                {"name": self._name(one.rater), **asdict(one)} for one in test.judge.per_rater
-            ],
+            "per_rater": [{"name": self._name(r.rater), **asdict(r)} for r in test.judge.per_rater],
             "raters_skipped": list(test.skipped),
             "replaced": list(self.replaced),
             "agreement": self.agreement and self.agreement.as_dict(),
@@ -450,9 +448,7 @@ class AnnotatorTest(Displayed):
         """Return the test, and the raters' agreement if there is any."""
         title = "the judge and the best constant"
         tables = [table_of(AnnotatorTest, [self], self._notes(), title)]
-        each = [
-            _RaterLine(self.score, self._name(one.rater), one) for one in self.test.judge.per_rater
-        ]
+        each = [_RaterLine(self.score, self._name(r.rater), r) for r in self.test.judge.per_rater]
         meaning = (
             "severity: points below the other raters on the same items; judge's distance: mean"
             " distance of judge and rater in points, or share of other labels"
@@ -462,8 +458,8 @@ class AnnotatorTest(Displayed):
             # as of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
-            own = _AgreementLine(self.score, alpha, *rhos)
-            tables.append(table_of(_AgreementLine, [own], title=title))
+            line = _AgreementLine(self.score, alpha, *rhos)
+            tables.append(table_of(_AgreementLine, [line], title=title))
         return tables
 
     def _notes(self) -> Iterator[Note]:

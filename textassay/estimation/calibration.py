@@ -123,34 +123,34 @@ class AspectCalibration:
 _ASPECT = TypeAdapter(AspectCalibration)
 
 
-def _validate(made: AspectCalibration) -> AspectCalibration:
+def _validate(calibration: AspectCalibration) -> AspectCalibration:
     """Raise ValueError if a map from a file could not have been learned."""
-    low, high = made.scales.raters
-    judge, cells, grid = made.scales.judge, made.cells, made.grid
+    low, high = calibration.scales.raters
+    judge, cells, grid = calibration.scales.judge, calibration.cells, calibration.grid
     if not low < high or (judge is not None and not judge[0] < judge[1]):
         raise ValueError("a scale is not ascending")
-    if not _could_be_learned(made.map, low, high):
+    if not _could_be_learned(calibration.map, low, high):
         raise ValueError("its map returns values outside the raters' scale")
     if len({len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}) > 1:
         raise ValueError("its intervals do not fit their ranges of scores")
     if not low <= grid.low <= grid.high <= high:
         raise ValueError("its grid of ratings is not on the raters' scale")
-    if not made.range[0] <= made.range[1]:
+    if not calibration.range[0] <= calibration.range[1]:
         raise ValueError("its range is empty")
-    return made
+    return calibration
 
 
-def _could_be_learned(made: Map, low: float, high: float) -> bool:
-    if isinstance(made, Isotonic):
-        levels, steps = made.ratings, np.diff(made.ratings)
-        is_sound = len(levels) == len(made.scores) and bool(
+def _could_be_learned(map_: Map, low: float, high: float) -> bool:
+    if isinstance(map_, Isotonic):
+        levels, steps = map_.ratings, np.diff(map_.ratings)
+        is_sound = len(levels) == len(map_.scores) and bool(
             (steps >= 0).all() or (steps <= 0).all()
         )
-    elif isinstance(made, Ordinal):
-        levels, steps = made.grid, np.diff(made.thresholds)
-        is_sound = len(made.thresholds) == len(levels) - 1 and bool((steps >= 0).all())
+    elif isinstance(map_, Ordinal):
+        levels, steps = map_.grid, np.diff(map_.thresholds)
+        is_sound = len(map_.thresholds) == len(levels) - 1 and bool((steps >= 0).all())
     else:
-        levels, is_sound = np.array([made.low, made.high]), made.low <= made.high
+        levels, is_sound = np.array([map_.low, map_.high]), map_.low <= map_.high
     # means of ratings may be off by rounding
     return is_sound and bool(((levels >= low - 1e-9) & (levels <= high + 1e-9)).all())
 
@@ -189,7 +189,7 @@ def calibrate(
     (x, y, groups), weights = columns.pairs, _weights(columns)
     grid = grid_of(y, scales.raters)
     learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
-    made = AspectCalibration(
+    calibration = AspectCalibration(
         aspect=columns.score,
         human=columns.human,
         kind=learned.map.kind,
@@ -213,21 +213,21 @@ def calibrate(
     else:
         shares = columns.shares[columns.rated] if len(columns.levels) else columns.shares
         temperature, sureness = level_report(shares, columns.levels, y, groups, scales, seed)
-        made = replace(made, temperature=temperature)
+        calibration = replace(calibration, temperature=temperature)
     report = {
         "aspect": columns.score,
         "human": columns.human,
-        "kind": made.kind,
-        "n": made.n,
-        "groups": made.groups,
+        "kind": calibration.kind,
+        "n": calibration.n,
+        "groups": calibration.groups,
         "mean_squared_error": dict(learned.errors),
         "weighted": weights is not None,
         "agreement": _agreement(x, y, learned),
         "probability": probability,
         "calibration_error": sureness,
-        "held_out": _measure_held_out(made, x, y, groups, weights, seed),
+        "held_out": _measure_held_out(calibration, x, y, groups, weights, seed),
     }
-    return made, report
+    return calibration, report
 
 
 def probability_report(
@@ -269,16 +269,15 @@ def curve_table(report: dict[str, Any]) -> Table | None:
 
     The report is one of `calibrate`.
     """
-    found = report["probability"]
-    if found is None:
+    probability = report["probability"]
+    if probability is None:
         return None
     columns = (
         Column("n", "n", "count"), Column("p", "probability", "number"),
         Column("share", "share of yes", "number"), Column("bar", ""),
     )  # fmt: skip
     rows = [
-        (part["n"], part["p"], part["share"], "#" * round(20 * part["share"]))
-        for part in found["curve"]
+        (p["n"], p["p"], p["share"], "#" * round(20 * p["share"])) for p in probability["curve"]
     ]
     text = (
         "rows in order of their probability, in equal parts; calibrated probabilities are close to"
@@ -332,9 +331,9 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     elif probability is None:
         both = (held_out["raw"], held_out["calibrated"])
-        widths = (one and f"{one['mean_width']:.2f}" for one in both)
-        held = (one and f"{one['coverage']:.1%}" for one in both)
-        rows += [("mean width of intervals", *widths), ("ratings that they contain", *held)]
+        widths = (part and f"{part['mean_width']:.2f}" for part in both)
+        shares = (part and f"{part['coverage']:.1%}" for part in both)
+        rows += [("mean width of intervals", *widths), ("ratings that they contain", *shares)]
         notes.append(
             f"{promise}, measured on sources that they were not learned from; the scale has "
             f"{held_out['of']:g}"
@@ -373,26 +372,33 @@ def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
 
 
 def _measure_held_out(
-    made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
+    calibration: AspectCalibration,
+    x: Floats,
+    y: Floats,
+    groups: Codes,
+    weights: Floats | None,
+    seed: int,
 ) -> dict[str, Any] | None:
     """Return coverage and width of the intervals, and of raw scores, on held-out sources."""
-    scales, grid, coverage = made.scales, made.grid, made.coverage
+    scales, grid, coverage = calibration.scales, calibration.grid, calibration.coverage
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
     for test in fold_masks(groups, count=5, seed=seed + 1):
         train = ~test
-        own = None if weights is None else weights[train]
+        train_weights = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
         try:
             # map and intervals are learned again without the test sources; with the map of all
             # rows, test ratings would shape their own prediction
-            learned = learn_map(*rows, scales=scales, weights=own, method=made.kind, seed=seed)
+            learned = learn_map(
+                *rows, scales=scales, weights=train_weights, method=calibration.kind, seed=seed
+            )
         except DataError:
             # too few or constant rows remain, so nothing can be measured on held-out sources
             return None
         cells = fit_cells(
             x[train], y[train], learned.cross_fitted, groups[train],
-            grid=grid, coverage=coverage, weights=own,
+            grid=grid, coverage=coverage, weights=train_weights,
         )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
         if raw is not None:  # for comparison: plus and minus one distance for all
@@ -426,7 +432,7 @@ class Calibration:
 
     def of(self, aspect: str) -> AspectCalibration | None:
         """Return the calibration of a score; `None` if there is none."""
-        return next((one for one in self.aspects if one.aspect == aspect), None)
+        return next((entry for entry in self.aspects if entry.aspect == aspect), None)
 
     def check(self, aspect: str, signature: str, *, allow_change: bool = False) -> None:
         """Refuse scores of another judge.
@@ -434,12 +440,12 @@ class Calibration:
         Raises:
             ConfigurationError: The scores that it was learned from have another signature.
         """
-        own = self.of(aspect)
-        if own is None or allow_change or own.signature == signature:
+        calibration = self.of(aspect)
+        if calibration is None or allow_change or calibration.signature == signature:
             return
         raise ConfigurationError(
             f"the calibration of {aspect!r} was learned from scores of "
-            f"{own.signature or 'no signature'!r}, but these are of "
+            f"{calibration.signature or 'no signature'!r}, but these are of "
             f"{signature or 'no signature'!r}: another judge, prompt or setting makes different "
             "errors. Calibrate again, or set allow_change=true if the differences do not matter"
         )
@@ -452,18 +458,18 @@ class Calibration:
         Raises:
             ConfigurationError: The score is from another judge.
         """
-        own = self.of(score.aspect)
-        if own is None or score.value is None:
+        calibration = self.of(score.aspect)
+        if calibration is None or score.value is None:
             return score
         self.check(score.aspect, score.signature, allow_change=allow_change)
-        calibrated = own.apply(np.array([score.value]))
+        calibrated = calibration.apply(np.array([score.value]))
         # an extrapolated value would look as certain as the others, so the raw score stays, marked
         # as outside
         if calibrated.outside[0]:
             return score.model_copy(update={"outside": True})
         ends = (calibrated.values[0], calibrated.low[0], calibrated.high[0])
         values = dict(zip(("calibrated", "low", "high"), map(float, ends), strict=True))
-        evidence = _with_calibrated(score.evidence, own.temperature)
+        evidence = _with_calibrated(score.evidence, calibration.temperature)
         return score.model_copy(update={**values, "outside": False, "evidence": evidence})
 
 
@@ -471,10 +477,10 @@ def _with_calibrated(
     evidence: tuple[dict[str, Any], ...], temperature: float
 ) -> tuple[dict[str, Any], ...]:
     """Return the evidence with calibrated probabilities of levels added."""
-    sent = [piece["probability"] for piece in evidence if "probability" in piece]
-    if temperature == 1.0 or not sent:
+    probabilities = [piece["probability"] for piece in evidence if "probability" in piece]
+    if temperature == 1.0 or not probabilities:
         return evidence
-    values = iter(with_temperature(np.array([sent]), temperature)[0])
+    values = iter(with_temperature(np.array([probabilities]), temperature)[0])
     return tuple(
         {**piece, "calibrated": float(next(values))} if "probability" in piece else piece
         for piece in evidence
@@ -506,7 +512,7 @@ def save(
     """
     check_new_folder(out)
     content = {
-        "aspects": [one.to_dict() for one in aspects],
+        "aspects": [aspect.to_dict() for aspect in aspects],
         "sources": sorted(sources),
         "made": {"textassay": __version__, **made},
     }

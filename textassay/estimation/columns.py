@@ -94,32 +94,32 @@ def read_judged(
     labels = reader.declared
     judged: dict[str, Judged] = {}
     for row in read_score_rows(source, reader):
-        own = judged.setdefault(row.aspect, Judged())
+        of_aspect = judged.setdefault(row.aspect, Judged())
         # score files are journals: a resumed run appends a new line for a failed id, and the last
         # line counts
-        own.values[row.id] = row.value
+        of_aspect.values[row.id] = row.value
         if row.text:
-            own.texts[row.id] = row.text
+            of_aspect.texts[row.id] = row.text
         if row.value is None:
             continue
-        own.signatures[row.signature] = None
-        own.scales[row.scale] = None
-        own.shares[row.id] = level_shares(row)
+        of_aspect.signatures[row.signature] = None
+        of_aspect.scales[row.scale] = None
+        of_aspect.shares[row.id] = level_shares(row)
     if not judged:
         name_it = '; name their column: fields={COLUMN: "metrics.NAME"}'
         raise DataError(
             f"{source} contains no scores{name_it if isinstance(source, Examples) else ''}"
         )
-    for name, one in judged.items():
-        if reader.are_words("metrics", name) and not any(one.scales):
+    for name, of_name in judged.items():
+        if reader.are_words("metrics", name) and not any(of_name.scales):
             last = len(labels.get(name, YES_NO).names) - 1
-            one.scales = {(0.0, float(last)): None}
+            of_name.scales = {(0.0, float(last)): None}
     return with_labels(judged, labels, whole=whole_labels)
 
 
 def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
     """Return the digest of the judged text by id, over all aspects."""
-    return {id_: text for one in judged.values() for id_, text in one.texts.items()}
+    return {id_: text for of_aspect in judged.values() for id_, text in of_aspect.texts.items()}
 
 
 def with_labels(
@@ -130,16 +130,16 @@ def with_labels(
     Labels without an order have no mean, but each label has a share: an aspect with such labels
     becomes one column of 0 and 1 per label, named by `member_name`, unless `whole_labels`.
     """
-    found: dict[str, Judged] = {}
-    for name, one in judged.items():
+    by_name: dict[str, Judged] = {}
+    for name, scores in judged.items():
         scale = labels.get(name)
         if scale and scale.is_nominal and not whole:
-            found |= {
+            by_name |= {
                 member_name(name, label): replace(
-                    one,
+                    scores,
                     values={
                         id_: None if value is None else float(value == at)
-                        for id_, value in one.values.items()
+                        for id_, value in scores.values.items()
                     },
                     scales={(0.0, 1.0): None},
                     shares={},
@@ -147,12 +147,12 @@ def with_labels(
                 for at, label in enumerate(scale.names)
             }
         else:
-            found[name] = replace(
-                one,
+            by_name[name] = replace(
+                scores,
                 labels=scale.names if scale else (),
                 is_nominal=scale is not None and scale.is_nominal,
             )
-    return found
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +279,13 @@ def join_columns(
         at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
         ids = [people.ids[row] for row in at]
         values = (judged.values[id_] for id_ in ids)
-        ratings, drawn = people.ratings(human)[at], None
+        ratings, chances = people.ratings(human)[at], None
         levels, shares = _level_columns(judged, ids)
         if probabilities is not None:
-            drawn = probabilities[at]
+            chances = probabilities[at]
             # a rated row without a probability has no weight, and dropping it would silently bias
             # the mean
-            if (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
+            if (lost := np.isnan(chances) & ~np.isnan(ratings)).any():
                 raise DataError(
                     f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
                     f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was"
@@ -303,7 +303,7 @@ def join_columns(
                 has_groups=people.has_groups,
                 systems=[people.systems[row] for row in at],
                 words=np.array([people.words[row] for row in at], float),
-                probabilities=drawn,
+                probabilities=chances,
                 scale=judged.scale,
                 signatures=tuple(judged.signatures),
                 unjudged=len(people.ids) - len(ids),
@@ -322,9 +322,9 @@ def join_columns(
 
 def _level_columns(judged: Judged, ids: Sequence[str]) -> tuple[Floats, Floats]:
     """Return the levels that all rows have in common, and each row's probabilities of them."""
-    known = [own for id_ in ids if (own := judged.shares.get(id_))]
-    levels = sorted(known[0]) if known else []
-    if any(sorted(own) != levels for own in known):  # rows of several judges
+    shares_of_rows = [shares for id_ in ids if (shares := judged.shares.get(id_))]
+    levels = sorted(shares_of_rows[0]) if shares_of_rows else []
+    if any(sorted(shares) != levels for shares in shares_of_rows):  # rows of several judges
         levels = []
     missing = dict.fromkeys(levels, np.nan)
     rows = [[(judged.shares.get(id_) or missing)[at] for at in levels] for id_ in ids]
@@ -345,24 +345,24 @@ def read_plan(path: str | Path) -> dict[str, float]:
             raise DataError(f"cannot read the label plan {path}: {error.__cause__}") from error
         raise
     for number, row in rows:
-        own = row if isinstance(row, dict) else {}
-        value = check_probability(str(own.get("id")), own.get(PROBABILITY))
-        if value is None or not isinstance(own.get("id"), str):
+        fields = row if isinstance(row, dict) else {}
+        value = check_probability(str(fields.get("id")), fields.get(PROBABILITY))
+        if value is None or not isinstance(fields.get("id"), str):
             raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
-        probabilities[own["id"]] = value
+        probabilities[fields["id"]] = value
     if not probabilities:
         raise DataError(f"{path} contains no lines with an id and a {PROBABILITY}")
     return probabilities
 
 
-def scales_of(columns: Columns, given: Mapping[str, Scale]) -> MapScales:
+def scales_of(columns: Columns, declared: Mapping[str, Scale]) -> MapScales:
     """Return the scales of judge and raters.
 
     Args:
         columns: Scores and ratings.
-        given: The raters' scale by human aspect, if the user gave it. Otherwise the judge's scale,
-            if it contains all ratings; the range of the ratings if the judge is unbounded, or is on
-            0 to 1 while a rating is above 1.
+        declared: The raters' scale by human aspect, if the user gave it. Otherwise the judge's
+            scale, if it contains all ratings; the range of the ratings if the judge is unbounded,
+            or is on 0 to 1 while a rating is above 1.
 
     Raises:
         DataError: There are no ratings, or one lies off the scale.
@@ -374,7 +374,7 @@ def scales_of(columns: Columns, given: Mapping[str, Scale]) -> MapScales:
             "give ratings in the field 'human' or 'annotators' of DATA"
         )
     low, high = float(ratings.min()), float(ratings.max())
-    scale = given.get(columns.human)
+    scale = declared.get(columns.human)
     if scale is not None:
         _refuse_off_scale(columns, scale, "the scale that was given")
         return MapScales(columns.scale, scale)
@@ -416,13 +416,13 @@ def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
     return lines
 
 
-def _refuse_off_scale(columns: Columns, scale: Scale, what: str) -> None:
+def _refuse_off_scale(columns: Columns, scale: Scale, origin: str) -> None:
     ratings = columns.ratings
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):
         raise DataError(
             f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie"
-            f" outside {scale[0]:g} to {scale[1]:g}, {what} "
+            f" outside {scale[0]:g} to {scale[1]:g}, {origin} "
             f"(scale={columns.human}=LOW,HIGH); the first is"
             f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
         )

@@ -36,10 +36,10 @@ from textassay.table import Estimate
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
     """Return the scores of one system's texts; raise `UnknownName` if the system has no row."""
-    ids = {id_ for id_, own in zip(people.ids, people.systems, strict=True) if own == system}
+    ids = {id_ for id_, author in zip(people.ids, people.systems, strict=True) if author == system}
     if not ids:
-        known = sorted({name for name in people.systems if name is not None})
-        raise UnknownName("system of the data", system, known)
+        names = sorted({name for name in people.systems if name is not None})
+        raise UnknownName("system of the data", system, names)
     return of_ids(scores, ids)
 
 
@@ -113,9 +113,9 @@ def compare_runs(
         refuse_other_labels(name, a[name].labels, b[name].labels)
     sources = {
         id_: group
-        for one in (other_people, people)
-        if one is not None
-        for id_, group in zip(one.ids, one.groups, strict=True)
+        for side in (other_people, people)
+        if side is not None
+        for id_, group in zip(side.ids, side.groups, strict=True)
     }
     options = _Options(sources, unpaired, confidence, seed, weight)
     rows = [_on_scale(options.compare(name, a[name], b[name])) for name in names]
@@ -205,11 +205,11 @@ class _Options:
         # the same texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
         pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
-        alone = [_scores_by_id(one, other) for one, other in ((a, b), (b, a))]
+        alone = [_scores_by_id(side, other) for side, other in ((a, b), (b, a))]
         if not pairs and self.unpaired and all(alone):
             first, second = (
-                replace(one, values=dict[str, float | None](own))
-                for one, own in zip((a, b), alone, strict=True)
+                replace(side, values=dict[str, float | None](scored))
+                for side, scored in zip((a, b), alone, strict=True)
             )
             return replace(self._compare_independent(aspect, first, second), unscored=len(shared))
         if not pairs:
@@ -218,29 +218,29 @@ class _Options:
             )
         codes = group_codes(self.sources.get(id_) for id_, *_ in pairs)
         x, y = np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs])
-        found = paired_difference(x, y, codes, seed=self.seed, weight=self.weight)
+        difference = paired_difference(x, y, codes, seed=self.seed, weight=self.weight)
         row = CompareRow(
-            aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
-            difference=found.estimate(self.confidence), p=found.p, wins=found.wins,
-            ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
+            aspect=aspect, n=difference.n, groups=difference.groups, a=difference.a, b=difference.b,
+            difference=difference.estimate(self.confidence), p=difference.p, wins=difference.wins,
+            ties=difference.ties, losses=difference.losses, unscored=len(shared) - len(pairs),
             **self._about(a, b),
         )  # fmt: skip
         # texts of a paired source depend on it, so they are not an independent sample
         used = {source for id_, *_ in pairs if (source := self.sources.get(id_)) is not None}
         rest = [
-            {id_: value for id_, value in one.items() if self.sources.get(id_) not in used}
-            for one in alone
+            {id_: value for id_, value in side.items() if self.sources.get(id_) not in used}
+            for side in alone
         ]
         sides = self._means(rest) if all(rest) else None
         # one source alone shows no variance
         if sides is None or 1 in (sides.first.clusters, sides.second.clusters):
             return replace(row, left_out=Unpaired(*map(len, alone)))
-        combined = combine(found, group_means(x, codes, 0), group_means(y, codes, 0), sides)
+        combined = combine(difference, group_means(x, codes, 0), group_means(y, codes, 0), sides)
         unpaired = Unpaired(*map(len, rest))
         return replace(
             row, n=row.n + unpaired.total, groups=row.groups + sides.sources,
-            a=combined.weigh(found.a, sides.first.value),
-            b=combined.weigh(found.b, sides.second.value),
+            a=combined.weigh(difference.a, sides.first.value),
+            b=combined.weigh(difference.b, sides.second.value),
             difference=combined.estimate(self.confidence), p=combined.p_value(), unpaired=unpaired,
             left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
         )  # fmt: skip
@@ -249,11 +249,11 @@ class _Options:
         """Return the means of two sets of texts."""
         codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
         cut, count = len(scored[0]), int(codes.max()) + 1
-        values = [np.array(list(one.values())) for one in scored]
+        values = [np.array(list(by_id.values())) for by_id in scored]
         owns = codes[:cut], codes[cut:]
-        means = [mean_over(self.weight, *one, count) for one in zip(values, owns, strict=True)]
-        by_source = [group_means(*one, count) for one in zip(values, owns, strict=True)]
-        first, second = ([mean for mean in one if mean == mean] for one in by_source)
+        means = [mean_over(self.weight, *part, count) for part in zip(values, owns, strict=True)]
+        by_source = [group_means(*part, count) for part in zip(values, owns, strict=True)]
+        first, second = ([mean for mean in side if mean == mean] for side in by_source)
         return UnpairedMeans(means[0], means[1], np.array(first), np.array(second), count)
 
     def _compare_independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
@@ -295,9 +295,11 @@ def _on_scale(row: CompareRow) -> CompareRow:
 
 def _scores_by_id(judged: Judged, other: Judged | None = None) -> dict[str, float]:
     """Return the scores by id, without the ids of another run if one is given."""
-    known = () if other is None else other.values.keys()
+    others = () if other is None else other.values.keys()
     return {
-        id_: value for id_, value in judged.values.items() if value is not None and id_ not in known
+        id_: value
+        for id_, value in judged.values.items()
+        if value is not None and id_ not in others
     }
 
 
@@ -312,7 +314,7 @@ def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
     for id_, value in judged.values.items():
         if (group := sources.get(id_)) is not None:
             scored.setdefault(group, []).extend([] if value is None else [value])
-    values = {name: math.fsum(own) / len(own) if own else None for name, own in scored.items()}
+    values = {name: math.fsum(s) / len(s) if s else None for name, s in scored.items()}
     # texts without a source are sources of their own
     values |= {
         f"\0{id_}": value

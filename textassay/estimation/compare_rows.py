@@ -40,11 +40,11 @@ class DifferenceRow(ResultRow):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         for name, value in ResultRow.as_dict(self).items():
             is_estimate = name == "difference"
-            found |= {name: value.pop("value"), **value} if is_estimate else {name: value}
-        return found
+            document |= {name: value.pop("value"), **value} if is_estimate else {name: value}
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ def comparison_table(
             Note(f"{alone}: the data have no field 'group', and no two rows share a source")
         )
     for row, subset in zip(rows, subsets or [""] * len(rows), strict=True):
-        own = f"{subset}: " if subset else ""
-        notes += [note._replace(text=f"{own}{note.text}") for note in _notes(row)]
+        prefix = f"{subset}: " if subset else ""
+        notes += [note._replace(text=f"{prefix}{note.text}") for note in _notes(row)]
     designs = [
         "independent samples" if row.paired_by is None
         else "paired by source, in part" if row.unpaired.total
@@ -156,7 +156,7 @@ def comparison_table(
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:
-    what = "texts" if row.paired_by == "text" else "sources"
+    units = "texts" if row.paired_by == "text" else "sources"
     paired = row.n - row.unpaired.total
     if row.paired_by == "source":
         yield Note(f"{row.aspect}: no id is on both sides, so means of {paired} sources are paired")
@@ -168,14 +168,14 @@ def _notes(row: CompareRow) -> Iterator[Note]:
         )
     if row.paired_by and row.unpaired.total:
         yield Note(
-            f"{row.aspect}: {paired} {what} are on both sides and paired; {row.unpaired.a} of a and"
-            f" {row.unpaired.b} of b are on one side alone and compared as independent samples, and"
-            " the two differences are combined by their variances",
+            f"{row.aspect}: {paired} {units} are on both sides and paired; {row.unpaired.a} of a"
+            f" and {row.unpaired.b} of b are on one side alone and compared as independent samples,"
+            " and the two differences are combined by their variances",
             warning=True,
         )
     if row.left_out.total:
         yield Note(
-            f"{row.aspect}: {row.left_out.a} {what} of a and {row.left_out.b} of b are on one "
+            f"{row.aspect}: {row.left_out.a} {units} of a and {row.left_out.b} of b are on one "
             "side alone, with nothing on the other to compare them with, and are not used",
             warning=True,
         )

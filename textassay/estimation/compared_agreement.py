@@ -44,10 +44,10 @@ class AgreementDifference(DifferenceRow):
 
     @classmethod
     def of(
-        cls, aspect: str, coefficient: str, n: int, found: Difference, level: Level = "dataset"
+        cls, aspect: str, coefficient: str, n: int, delta: Difference, level: Level = "dataset"
     ) -> AgreementDifference:
         """Return the row of a difference."""
-        return cls(aspect, level, coefficient, n, found.a, found.b, found.difference, found.p)
+        return cls(aspect, level, coefficient, n, delta.a, delta.b, delta.difference, delta.p)
 
 
 def agreement_difference(
@@ -73,9 +73,7 @@ def agreement_difference(
             first, second, people.ratings(name).tolist(), groups=people.groups, bootstrap=bootstrap,
             seed=seed,
         )  # fmt: skip
-        rows += [
-            AgreementDifference.of(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS
-        ]
+        rows += [AgreementDifference.of(name, c, both.n, getattr(both, c)) for c in COEFFICIENTS]
     return rows
 
 
@@ -93,13 +91,13 @@ def choice_difference(
             continue
         first, second = (people.align(run[name].values) for run in (a, b))
         rated = people.ratings(name).tolist()
-        for one in alternatives(people.paired, people.groups):
-            n, found = compare_choices(
-                one.column(first), one.column(second), one.column(rated), one.groups,
-                units=one.units if one.sided else None,
+        for unit in alternatives(people.paired, people.groups):
+            n, differences = compare_choices(
+                unit.column(first), unit.column(second), unit.column(rated), unit.groups,
+                units=unit.units if unit.sided else None,
             )  # fmt: skip
             rows += [
-                AgreementDifference.of(name, heading, n, found[measure], level="group")
+                AgreementDifference.of(name, heading, n, differences[measure], level="group")
                 for measure, heading in (("choice", "choice"), ("strict", "choice, strict"))
                 if n
             ]
@@ -146,14 +144,14 @@ def label_difference(
         are_declared = labels is not None and name in labels
         if human is None or not (are_declared or all(are_labels(side, scale) for side in sides)):
             continue
-        first, second = ([nearest_label(one) for one in side] for side in sides)
-        n, found = compare_labels(
+        first, second = ([nearest_label(score) for score in side] for side in sides)
+        n, differences = compare_labels(
             first, second, human, labels=scale.names, ordered=scale.ordered, groups=people.groups,
             bootstrap=bootstrap, seed=seed,
         )  # fmt: skip
         rows += [
             AgreementDifference.of(name, measure_name(measure, scale.names), n, delta)
-            for measure, delta in found.items()
+            for measure, delta in differences.items()
         ]
     return rows
 
@@ -162,9 +160,9 @@ def agreement_difference_table(
     agreement: Sequence[AgreementDifference], *, of_subset: bool = False
 ) -> Table:
     """Return differences of agreement with people as a table; subsets have adjusted p-values."""
-    undefined = {one.aspect: None for one in agreement if one.difference.value is None}
+    undefined = {row.aspect: None for row in agreement if row.difference.value is None}
     notes = [Note("intervals: 95%, over sources")]
-    if any(one.level == "group" for one in agreement):
+    if any(row.level == "group" for row in agreement):
         notes.append(
             Note(
                 "choice: share of people's best among the texts of a group that a run puts first,"

@@ -308,11 +308,11 @@ class _MeanEstimator:
 
     def _calibrate(self, settings: MeanSettings) -> tuple[Floats, str]:
         """Return the calibrated scores, and the kind of their map."""
-        given, (x, y, at) = settings.calibration, self.columns.pairs
-        if isinstance(given, Map):
+        calibration, (x, y, at) = settings.calibration, self.columns.pairs
+        if isinstance(calibration, Map):
             refuse_unlearnable(x, y, at)
-            return given.predict(self.columns.scores), given.kind
-        learned = learn_map(x, y, at, scales=self.scales, method=given, seed=settings.seed)
+            return calibration.predict(self.columns.scores), calibration.kind
+        learned = learn_map(x, y, at, scales=self.scales, method=calibration, seed=settings.seed)
         calibrated = learned.predict_unseen(self.columns.scores)
         # a rated row's value comes from folds without its source: with in-sample values, the errors
         # on rated rows, the correction and its interval would be too small
@@ -327,10 +327,10 @@ class _MeanEstimator:
         """Return the estimates of one mean, and their linearization (`None` if refused)."""
         part = self.columns.only(inside)
         x, y, at = part.pairs
-        own = len(np.unique(at))
+        sources = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
-        is_own = own >= LIMITS.own or system is None
+        is_own = sources >= LIMITS.own or system is None
         behind = inside if is_own else self.of_all
         corrected = self._correct(behind)
         refused = self.range.refusal(outside)
@@ -349,7 +349,7 @@ class _MeanEstimator:
                     method, point = "rogan-gladen", share
         else:
             method, point = "borrowed", self._borrow(inside)
-            labels = [self._mean(y, at, part.only(part.rated).probabilities)] if own else []
+            labels = [self._mean(y, at, part.only(part.rated).probabilities)] if sources else []
         # ratings that are mostly at an end of the scale can deviate to one side only; skewness
         # shows how far, but is unreliable if a few sources have most of the weight
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
@@ -362,7 +362,7 @@ class _MeanEstimator:
             n=len(part.ids),
             groups=len(np.unique(part.groups)),
             rated=len(y),
-            rated_groups=own,
+            rated_groups=sources,
             judge_only=self._judge_only(part),
             labels_only=self._estimate(*labels, one_tailed=is_end) if labels else Estimate(None),
             corrected=estimate,
@@ -426,9 +426,9 @@ class _MeanEstimator:
             probabilities=part.probabilities, count=self.count, weight=self.weight,
         )  # fmt: skip
 
-    def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
+    def _mean(self, values: Floats, groups: Codes, chances: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
-        weights = text_weights(groups, self.weight) / (1.0 if drawn is None else drawn)
+        weights = text_weights(groups, self.weight) / (1.0 if chances is None else chances)
         return weighted_mean(values, groups, weights, self.count)
 
     def _warnings(self, inside: Mask, corrected: Corrected) -> Iterator[str]:
@@ -437,13 +437,13 @@ class _MeanEstimator:
         _, y, groups = part.pairs
         if part.probabilities is None:
             yield from self._not_at_random(part)
-        found = number_against_rating(part.raters, part.groups)
-        if found and found[1] < LIMITS.p:
-            fewer = "lower" if found[0] > 0 else "higher"
+        number_and_p = number_against_rating(part.raters, part.groups)
+        if number_and_p and number_and_p[1] < LIMITS.p:
+            fewer = "lower" if number_and_p[0] > 0 else "higher"
             yield (
-                f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {_p_value(found[1])}), so raters may have skipped such texts, and the means"
-                " describe only the ratings that were given; have every rater rate every text"
+                f"texts with fewer single ratings have {fewer} ones (r {number_and_p[0]:.2f}, p"
+                f" {_p_value(number_and_p[1])}), so raters may have skipped such texts, and the"
+                " means describe only the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
@@ -482,13 +482,13 @@ class _MeanEstimator:
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield a warning if the judge scores the rated texts differently from the others."""
-        found = compare_rated_with_others(part.scores, part.rated, part.groups)
-        if found and found.p < LIMITS.p:
+        comparison = compare_rated_with_others(part.scores, part.rated, part.groups)
+        if comparison and comparison.p < LIMITS.p:
             yield (
-                f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {_p_value(found.p)}), which is unlikely for a "
-                "random draw: the intervals hold only if the rated texts were drawn at random;"
-                " rate texts that label-plan draws, or pass labels='chosen'"
+                f"the judge gives the rated texts {comparison.rated:.3f} and the others"
+                f" {comparison.others:.3f} on average (p {_p_value(comparison.p)}), which is"
+                " unlikely for a random draw: the intervals hold only if the rated texts were drawn"
+                " at random; rate texts that label-plan draws, or pass labels='chosen'"
             )
 
     def _borrow(self, inside: Mask) -> Linearized:
@@ -514,11 +514,11 @@ class _MeanEstimator:
 
     def _prevalence(self, part: Columns) -> Linearized | None:
         """Return the share of yes that follows from the judge's answers and its error rates."""
-        found = rogan_gladen(
+        corrected = rogan_gladen(
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.weight,
         )  # fmt: skip
-        return found.share if found and found.usable else None
+        return corrected.share if corrected and corrected.usable else None
 
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)
@@ -572,7 +572,7 @@ def _add_ranks(
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
     # Holm-adjusted: with many systems some pair differs by chance, which would separate their ranks
-    tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
+    tests = [(at[difference.a], at[difference.b], difference.p_holm) for difference in differences]
     up = -1 if falls else 1
     ranks = paired_ranks([up * (row.corrected.value or 0.0) for row in ranked], tests)
     if ranks is None:

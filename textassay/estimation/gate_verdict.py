@@ -33,7 +33,7 @@ def gate(
     }
     # a failure is certain even if other aspects are inconclusive
     worst: tuple[GateVerdict, ...] = ("fails", "inconclusive")
-    return next((one for one in worst if one in verdicts), "holds")
+    return next((verdict for verdict in worst if verdict in verdicts), "holds")
 
 
 def advantage(difference: Estimate, *, falls: bool) -> Estimate:

@@ -114,7 +114,7 @@ def plan_labels(
     rated_of = np.bincount(codes[rated], minlength=len(sizes))
     forecast = _Forecast(sizes, rated_of, between, within, confidence)
     now, total = len(x), len(scored.ids)
-    needed, without = (forecast.least(half_width, with_judge=one) for one in (True, False))
+    needed, without = (forecast.least(half_width, with_judge=judge) for judge in (True, False))
     return LabelPlan(
         score=columns.score,
         human=columns.human,
@@ -210,10 +210,10 @@ class _Forecast:
         share, spread = self.rated / self.sizes, np.zeros(len(self.sizes))
         if more:
             falls = free / free.sum()
-            left = (free.sum() - more) / max(1, free.sum() - 1)
+            free_share = (free.sum() - more) / max(1, free.sum() - 1)
             share = share + more * falls / self.sizes
             # which source a further row belongs to is left to chance: hypergeometric
-            spread = more * falls * (1 - falls) * left / self.sizes**2
+            spread = more * falls * (1 - falls) * free_share / self.sizes**2
         square = float(share.sum()) ** 2
         fewer = min(1.0, count / now)
         return (
@@ -256,10 +256,10 @@ def first_rows(
     ]
     if not 1 <= count <= len(scored):
         raise ConfigurationError(f"{len(scored)} rows are scored, so count= cannot be {count}")
-    drawn = np.sort(np.random.default_rng(seed).choice(len(scored), count, replace=False))
+    rows = np.sort(np.random.default_rng(seed).choice(len(scored), count, replace=False))
     return [
         {"id": scored[row], PROBABILITY: count / len(scored), "rated": False}
-        for row in drawn.tolist()
+        for row in rows.tolist()
     ]
 
 
@@ -298,16 +298,16 @@ def next_rows(
     rng = np.random.default_rng(seed)
     before = _probability_so_far(scored, rated, strata)
     shares = _allocation(strata[~rated], errors, count)
-    chosen, later = np.zeros(len(rated), bool), np.zeros(len(rated))
+    is_drawn, later = np.zeros(len(rated), bool), np.zeros(len(rated))
     for stratum, share in enumerate(shares):
         pool = np.flatnonzero(~rated & (strata == stratum))
         if len(pool):
-            chosen[rng.choice(pool, share, replace=False)] = True
+            is_drawn[rng.choice(pool, share, replace=False)] = True
             later[strata == stratum] = share / len(pool)
     # a row is rated if it was drawn before, or is drawn now; the estimate divides by this total
     # probability, not by the probability of the last draw
     probability = before + (1 - before) * later
-    order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
+    order = np.concatenate([np.flatnonzero(is_drawn), np.flatnonzero(rated)])
     earlier = columns.probabilities
     if earlier is None:
         earlier = np.full(len(columns.ids), rated.mean())
@@ -335,11 +335,11 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: MapScales, seed:
     whole = float(residual.std()) or 1.0
     spread = np.full(int(strata.max()) + 1, whole)
     for stratum in range(len(spread)):
-        own = residual[strata[rated] == stratum]
+        residuals = residual[strata[rated] == stratum]
         # the deviation of a handful of errors is mostly chance; such strata use the deviation of
         # all rows
-        if len(own) >= _STRATA:
-            spread[stratum] = own.std()
+        if len(residuals) >= _STRATA:
+            spread[stratum] = residuals.std()
     # no stratum is more than three times as probable as another: more unequal weights increase the
     # variance
     return np.asarray(np.maximum(spread, float(spread.max()) / 3))
@@ -349,15 +349,15 @@ def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:
     """Return the probability with which each row was drawn so far, shape (n,)."""
     if scored.probabilities is None:
         return np.full(len(rated), float(rated.mean()))
-    known = ~np.isnan(scored.probabilities)
-    before = np.where(known, scored.probabilities, float(rated.mean()))
+    has_probability = ~np.isnan(scored.probabilities)
+    before = np.where(has_probability, scored.probabilities, float(rated.mean()))
     # a plan lists only drawn rows, but all rows of a stratum had the same chance; if chances
     # differ, the harmonic mean is used, because each drawn row represents 1 / p rows
     for stratum in np.unique(strata):
-        drawn = known & rated & (strata == stratum)
-        if drawn.any():
-            mean = drawn.sum() / (1 / before[drawn]).sum()
-            before[(strata == stratum) & ~known] = mean
+        is_drawn = has_probability & rated & (strata == stratum)
+        if is_drawn.any():
+            mean = is_drawn.sum() / (1 / before[is_drawn]).sum()
+            before[(strata == stratum) & ~has_probability] = mean
     return before
 
 
@@ -365,14 +365,14 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
     """Return how many rows to draw from each stratum; others get the surplus of a full one."""
     sizes = np.bincount(strata, minlength=len(spread))
     shares = np.zeros(len(spread), int)
-    while (left := count - int(shares.sum())) > 0:
+    while (remaining := count - int(shares.sum())) > 0:
         room = sizes - shares
         weight = np.where(room > 0, sizes * spread, 0.0)
-        exact = left * weight / weight.sum()
+        exact = remaining * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
         # all shares are below one row: hand out single rows by largest remainder
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
-            step[order[: min(left, int((room > 0).sum()))]] = 1
+            step[order[: min(remaining, int((room > 0).sum()))]] = 1
         shares += step
-    return [int(one) for one in shares]
+    return [int(share) for share in shares]

@@ -47,7 +47,7 @@ def _rising(values: Floats) -> Floats:
 
 
 def _distances(values: list[float | None]) -> Floats:
-    return np.array([math.inf if one is None else one for one in values], float)
+    return np.array([math.inf if distance is None else distance for distance in values], float)
 
 
 # arrays in a JSON file, where an infinite distance is null
@@ -64,7 +64,7 @@ else:
     Distances = Annotated[
         list[Annotated[float, Field(ge=0)] | None],
         AfterValidator(_distances),
-        PlainSerializer(lambda values: [None if math.isinf(one) else float(one) for one in values]),
+        PlainSerializer(lambda values: [None if math.isinf(d) else float(d) for d in values]),
     ]
 
 
@@ -134,7 +134,7 @@ def fit_line(
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
     """Return the least squares line; for a shift, a line of the scales' slope through the means."""
-    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
+    middle, level = (float(np.average(column, weights=weights)) for column in (scores, ratings))
     if kind == "shift":
         slope = scales.slope or 1.0
     else:
@@ -214,8 +214,8 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
     # steps in log space keep the thresholds increasing without a constraint
     packed = np.concatenate([start[:1], np.log(np.diff(start)), [0.0]])
     standardized = (cells - center) / spread
-    found = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
-    thresholds, slope = np.cumsum(_steps(found)), float(found[-1])
+    solution = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
+    thresholds, slope = np.cumsum(_steps(solution)), float(solution[-1])
     return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
 
 
@@ -302,11 +302,11 @@ def learn_map(
             parts[name].append(part)
             values[name][held_out] = part.predict(scores[held_out])
         squared[name] = (values[name] - ratings) ** 2
-    chosen = least_error(squared, groups, names[0])
+    best = least_error(squared, groups, names[0])
     return LearnedMap(
-        map=_fit(chosen, scores, ratings, weights, scales),
-        cross_fitted=values[chosen],
-        parts=tuple(parts[chosen]),
+        map=_fit(best, scores, ratings, weights, scales),
+        cross_fitted=values[best],
+        parts=tuple(parts[best]),
         errors={name: float(errors.mean()) for name, errors in squared.items()},
     )
 
@@ -449,12 +449,12 @@ def fit_cells(
     # with fewer rows the ends of a 90% interval would rest on two or three residuals
     for number in np.flatnonzero(rows >= MIN_CELL):
         inside = cell == number
-        given = None if weights is None else weights[inside]
-        own = ends_of(residuals[inside], groups[inside], coverage, given)
+        weights_inside = None if weights is None else weights[inside]
+        ends_inside = ends_of(residuals[inside], groups[inside], coverage, weights_inside)
         # with 30 rows of a few sources the quantile is infinite; the distances over all rows are
         # less exact, but finite
-        if np.isfinite(own).all():
-            ends[number] = own
+        if np.isfinite(ends_inside).all():
+            ends[number] = ends_inside
     return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
 
 

@@ -121,13 +121,13 @@ class Linearized:
 
     def minus(self, other: Linearized) -> Linearized:
         """Return the difference; equal errors of shared sources cancel out."""
-        known = [one.shares for one in (self, other) if one.shares is not None]
+        shares = [side.shares for side in (self, other) if side.shares is not None]
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
             min(self.clusters, other.clusters),
             self.unseen + other.unseen,
-            np.maximum.reduce(known) if known else None,
+            np.maximum.reduce(shares) if shares else None,
         )
 
     def p_value(self) -> float | None:
@@ -229,14 +229,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     References:
         Holm, "A simple sequentially rejective multiple test procedure" (1979).
     """
-    known = [at for at, p in enumerate(p_values) if p is not None]
-    known.sort(key=lambda at: p_values[at] or 0.0)
+    defined = [at for at, p in enumerate(p_values) if p is not None]
+    defined.sort(key=lambda at: p_values[at] or 0.0)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
-    for rank, at in enumerate(known):
+    for rank, at in enumerate(defined):
         # the running maximum keeps the order of the p-values, which the decreasing factor could
         # reverse
-        highest = max(highest, min(1.0, (len(known) - rank) * (p_values[at] or 0.0)))
+        highest = max(highest, min(1.0, (len(defined) - rank) * (p_values[at] or 0.0)))
         adjusted[at] = highest
     return adjusted
 
@@ -271,8 +271,8 @@ Differences = TypeVar("Differences", bound=SystemDifference)
 
 def adjust_p(differences: Sequence[Differences]) -> list[Differences]:
     """Return differences with Holm's p-values over all of them: all pairs of an aspect."""
-    adjusted = holm([one.p for one in differences])
-    return [replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)]
+    adjusted = holm([difference.p for difference in differences])
+    return [replace(delta, p_holm=p) for delta, p in zip(differences, adjusted, strict=True)]
 
 
 def paired_ranks(
@@ -633,13 +633,13 @@ class RatedRange:
         return _refusal(sparse, self.by_chance, self.ends, f"fewer than {FEW} texts are rated")
 
 
-def _refusal(share: float, by_chance: float, ends: tuple[float, float], what: str) -> str | None:
+def _refusal(share: float, by_chance: float, ends: tuple[float, float], place: str) -> str | None:
     # at three times chance, so that small samples are not refused for being small
     limit = max(0.05, 3 * by_chance)
     if share <= limit:
         return None
     return (
-        f"{share:.0%} of its scores lie outside {ends[0]:g} to {ends[1]:g}, where {what} (at most"
+        f"{share:.0%} of its scores lie outside {ends[0]:g} to {ends[1]:g}, where {place} (at most"
         f" {limit:.0%}): how the judge errs there is unknown; rate some"
     )
 

@@ -85,7 +85,7 @@ def combine(paired: PairedDifference, a: Floats, b: Floats, rest: UnpairedMeans)
     """
     n = len(a)
     every = np.concatenate([a, rest.of_first]), np.concatenate([b, rest.of_second])
-    first, second = (float(np.var(one, ddof=1)) for one in every)
+    first, second = (float(np.var(values, ddof=1)) for values in every)
     agreeing = 2 * _lower_correlation(a, b) * math.sqrt(first * second)
     planned = (first + second - agreeing) / n
     planned_rest = first / len(rest.of_first) + second / len(rest.of_second)
@@ -111,8 +111,8 @@ def _lower_correlation(a: Floats, b: Floats) -> float:
     """Return Pearson's correlation less one standard error, between 0 and 1."""
     if len(a) < _FEWEST_CORRELATED or not (np.ptp(a) and np.ptp(b)):
         return 0.0
-    found = min(float(np.corrcoef(a, b)[0, 1]), 1 - 1e-9)
-    return max(0.0, math.tanh(math.atanh(found) - 1 / math.sqrt(len(a) - 3)))
+    r = min(float(np.corrcoef(a, b)[0, 1]), 1 - 1e-9)
+    return max(0.0, math.tanh(math.atanh(r) - 1 / math.sqrt(len(a) - 3)))
 
 
 def _welch_df(sides: UnpairedMeans) -> float:

@@ -36,8 +36,8 @@ def with_temperature(shares: Floats, temperature: float) -> Floats:
         return shares
     positive = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True)
     # providers that round to two decimals send 0 below .005
-    known = np.where(shares > 0, shares, np.minimum(positive, 0.005))
-    return np.asarray(softmax(np.log(known) / temperature, axis=1))
+    positive_shares = np.where(shares > 0, shares, np.minimum(positive, 0.005))
+    return np.asarray(softmax(np.log(positive_shares) / temperature, axis=1))
 
 
 def fit_temperature(shares: Floats, chosen: Codes) -> float:
@@ -49,8 +49,8 @@ def fit_temperature(shares: Floats, chosen: Codes) -> float:
         return -float(np.log(likely).mean())
 
     # beyond these bounds probabilities are nearly uniform, or nearly 0 and 1
-    found = minimize_scalar(loss, bounds=(np.log(0.1), np.log(10)), method="bounded")
-    return float(np.exp(found.x))
+    result = minimize_scalar(loss, bounds=(np.log(0.1), np.log(10)), method="bounded")
+    return float(np.exp(result.x))
 
 
 def level_report(
@@ -75,16 +75,16 @@ def level_report(
     rows = is_level.any(axis=1) & ~np.isnan(shares).any(axis=1)
     if rows.sum() < 30 or len(np.unique(groups[rows])) < FOLDS:
         return 1.0, None
-    sent, chosen, groups = shares[rows], is_level[rows].argmax(axis=1), groups[rows]
-    after = np.empty_like(sent)
+    raw, chosen, groups = shares[rows], is_level[rows].argmax(axis=1), groups[rows]
+    after = np.empty_like(raw)
     for test in fold_masks(groups, FOLDS, seed=seed):
-        after[test] = with_temperature(sent[test], fit_temperature(sent[~test], chosen[~test]))
-    right = (sent.argmax(axis=1) == chosen).astype(float)
-    temperature = fit_temperature(sent, chosen)
+        after[test] = with_temperature(raw[test], fit_temperature(raw[~test], chosen[~test]))
+    right = (raw.argmax(axis=1) == chosen).astype(float)
+    temperature = fit_temperature(raw, chosen)
     return temperature, {
         "of": "the likeliest level",
         "n": int(rows.sum()),
-        "raw": calibration_error(sent.max(axis=1), right),
+        "raw": calibration_error(raw.max(axis=1), right),
         "calibrated": calibration_error(after.max(axis=1), right),
         "temperature": temperature,
         "right": float(right.mean()),

@@ -171,26 +171,26 @@ def rank_systems(
         ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
             not among them.
     """
-    known = read_systems(pairs)
-    judged, other_texts = read_comparisons(scores, known)
+    pair_of = read_systems(pairs)
+    judged, other_texts = read_comparisons(scores, pair_of)
     names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in names:
         if name not in judged:
             raise ConfigurationError(
                 f"{scores} has no comparisons on {name!r}; it has {', '.join(judged)}"
             )
-    rankings = [_rank(name, judged[name], known, confidence) for name in names]
+    rankings = [_rank(name, judged[name], pair_of, confidence) for name in names]
     return [replace(ranking, other_texts=other_texts) for ranking in rankings]
 
 
 def _rank(
-    aspect: str, judged: PairChoices, known: Mapping[str, ComparedPair], confidence: float
+    aspect: str, judged: PairChoices, pair_of: Mapping[str, ComparedPair], confidence: float
 ) -> Ranking:
     refuse_several_judges(aspect, judged.signatures, "")
     scored = {id_: value for id_, value in judged.values.items() if value is not None}
     if not scored:
         raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")
-    pairs = [known[id_] for id_ in scored]
+    pairs = [pair_of[id_] for id_ in scored]
     names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
     code = {name: at for at, name in enumerate(names)}
     table = Comparisons(
@@ -208,22 +208,22 @@ def _rank(
     flipped = np.array([id_ in judged.flipped for id_ in scored])
     # a system that won every comparison has no finite strength; win rates still order the systems
     order, has_strengths = strengths or rates, strengths is not None
-    values = [one.value for one in order]
+    values = [strength.value for strength in order]
     differences = _differences(aspect, names, order, has_strengths, confidence)
-    tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
+    tests = [(code[delta.a], code[delta.b], delta.p_holm) for delta in differences]
     ranks = paired_ranks(values, tests)
     rows = []
     for at in sorted(range(len(names)), key=lambda at: -values[at]):
         inside = (table.first == at) | (table.second == at)
-        own = np.where(table.first == at, table.values, 1 - table.values)[inside]
+        outcomes = np.where(table.first == at, table.values, 1 - table.values)[inside]
         row = RankRow(
             aspect=aspect,
             system=names[at],
             n=int(inside.sum()),
             groups=rates[at].clusters,
-            wins=int((own > 0.5).sum()),
-            ties=int((own == 0.5).sum()),
-            losses=int((own < 0.5).sum()),
+            wins=int((outcomes > 0.5).sum()),
+            ties=int((outcomes == 0.5).sum()),
+            losses=int((outcomes < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
             strength=_estimate(order[at], confidence) if has_strengths else Estimate(None),
@@ -245,7 +245,7 @@ def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> No
     parts = table.components()
     if not parts.any():
         return
-    sides = [[n for n, part in zip(names, parts, strict=True) if part == own] for own in (0, 1)]
+    sides = [[n for n, part in zip(names, parts, strict=True) if part == place] for place in (0, 1)]
     raise DataError(
         f"on {aspect!r} the systems {', '.join(sides[0])} were never compared with "
         f"{', '.join(sides[1])}, not even indirectly, so they cannot be ranked together; "
@@ -298,23 +298,23 @@ class ComparedPair:
 def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
     """Return the systems of each comparison, by id."""
     pairs_by_id: dict[str, ComparedPair] = {}
-    for one in pairs:
-        other = one.meta.get(OTHER_SYSTEM)
-        if one.system is None or not isinstance(other, str) or not other:
-            lacking = "system" if one.system is None else OTHER_SYSTEM
+    for pair in pairs:
+        other = pair.meta.get(OTHER_SYSTEM)
+        if pair.system is None or not isinstance(other, str) or not other:
+            lacking = "system" if pair.system is None else OTHER_SYSTEM
             raise DataError(
-                f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
+                f"the comparison {pair.id!r} has no {lacking!r}; a ranking needs 'system' and"
                 f" {OTHER_SYSTEM!r} for each pair, or pair=system over texts with 'group' and"
                 " 'system'"
             )
-        if one.system == other:
-            raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
-        pairs_by_id[one.id] = ComparedPair(one.system, other, one.group, text_digest(one))
+        if pair.system == other:
+            raise DataError(f"the comparison {pair.id!r} is of {other!r} with itself")
+        pairs_by_id[pair.id] = ComparedPair(pair.system, other, pair.group, text_digest(pair))
     return pairs_by_id
 
 
 def read_comparisons(
-    scores: str | Path, known: Mapping[str, ComparedPair]
+    scores: str | Path, pair_of: Mapping[str, ComparedPair]
 ) -> tuple[dict[str, PairChoices], tuple[str, ...]]:
     """Read a run of comparisons, aspect by aspect, and ids that were judged with other texts.
 
@@ -325,9 +325,9 @@ def read_comparisons(
     seen = None
     for row in read_score_rows(scores):
         seen = row.id
-        if row.id not in known:
+        if row.id not in pair_of:
             continue
-        if not may_be_one_text(row.text, known[row.id].text):
+        if not may_be_one_text(row.text, pair_of[row.id].text):
             other_texts[row.id] = None
             continue
         if row.value is not None and not 0 <= row.value <= 1:
@@ -335,15 +335,15 @@ def read_comparisons(
                 f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0,"
                 " 0.5 or 1; rank needs a run of method=pairwise"
             )
-        own = judged.setdefault(row.aspect, PairChoices())
-        own.values[row.id] = row.value
+        choices = judged.setdefault(row.aspect, PairChoices())
+        choices.values[row.id] = row.value
         # a later line replaces an earlier one of the same id, with its evidence
-        own.flipped.discard(row.id)
+        choices.flipped.discard(row.id)
         if row.value is not None:
-            own.signatures[str(row.fields.get("signature") or "")] = None
+            choices.signatures[str(row.fields.get("signature") or "")] = None
             evidence = row.fields.get("evidence") or ()
-            if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
-                own.flipped.add(row.id)
+            if any(isinstance(piece, dict) and piece.get("flipped") for piece in evidence):
+                choices.flipped.add(row.id)
     if seen is None:
         raise DataError(f"{scores} contains no scores")
     if not judged and other_texts:
@@ -352,10 +352,10 @@ def read_comparisons(
             f" ({some_ids(other_texts)}); give the data that were judged"
         )
     if not judged:
-        shown = next(iter(known), "nothing")
+        first_id = next(iter(pair_of), "nothing")
         raise DataError(
-            f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
-            "a run with pair=system needs it here too unless it is a run folder"
+            f"no id occurs in both scores and data: the scores have {seen!r}, the data"
+            f" {first_id!r}; a run with pair=system needs it here too unless it is a run folder"
         )
     return judged, tuple(other_texts)
 
@@ -429,14 +429,14 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
     )
 
 
-def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
+def _by_pair(comparisons: Comparisons) -> tuple[Floats, Floats]:
     """Return comparisons and wins of each pair, ties as half; shape (systems, systems) each."""
-    winning = np.concatenate([one.values, 1 - one.values])
-    ahead = np.concatenate([one.first, one.second])
-    behind = np.concatenate([one.second, one.first])
-    cell, shape = ahead * one.systems + behind, (one.systems, one.systems)
-    counts = np.bincount(cell, minlength=one.systems**2).reshape(shape)
-    wins = np.bincount(cell, winning, one.systems**2).reshape(shape)
+    winning = np.concatenate([comparisons.values, 1 - comparisons.values])
+    ahead = np.concatenate([comparisons.first, comparisons.second])
+    behind = np.concatenate([comparisons.second, comparisons.first])
+    cell, shape = ahead * comparisons.systems + behind, (comparisons.systems, comparisons.systems)
+    counts = np.bincount(cell, minlength=comparisons.systems**2).reshape(shape)
+    wins = np.bincount(cell, winning, comparisons.systems**2).reshape(shape)
     return counts.astype(np.float64), np.asarray(wins, np.float64)
 
 
@@ -453,13 +453,15 @@ def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
     return expected, regular - 1 / (constant * len(strengths) ** 2)
 
 
-def _slopes(one: Comparisons, strengths: Floats) -> Floats:
+def _slopes(comparisons: Comparisons, strengths: Floats) -> Floats:
     """Return the slope of the likelihood by system and source; the sandwich sums its squares."""
-    residual = one.values - expit(strengths[one.first] - strengths[one.second])
-    sources = int(one.groups.max()) + 1
-    cells, shape = one.systems * sources, (one.systems, sources)
+    residual = comparisons.values - expit(
+        strengths[comparisons.first] - strengths[comparisons.second]
+    )
+    sources = int(comparisons.groups.max()) + 1
+    cells, shape = comparisons.systems * sources, (comparisons.systems, sources)
     gained, lost = (
-        np.bincount(side * sources + one.groups, residual, cells).reshape(shape)
-        for side in (one.first, one.second)
+        np.bincount(side * sources + comparisons.groups, residual, cells).reshape(shape)
+        for side in (comparisons.first, comparisons.second)
     )
     return np.asarray(gained - lost)

@@ -61,13 +61,13 @@ class RunSide:
 
     def only(self, subset: str, people: People) -> RunSide:
         """Return the scores of one subset of the data."""
-        own = people.only(subset)
-        ids = set(own.ids)
+        rows = people.only(subset)
+        ids = set(rows.ids)
         recorded = {
             aspect: {id_: value for id_, value in values.items() if id_ in ids}
             for aspect, values in self.recorded.items()
         }
-        return replace(self, judged=of_ids(self.judged, ids), recorded=recorded, people=own)
+        return replace(self, judged=of_ids(self.judged, ids), recorded=recorded, people=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +178,13 @@ class RunComparison(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without the changes."""
-        found = self._rows()
-        for row in found["agreement"]:
+        document = self._rows()
+        for row in document["agreement"]:
             del row["p_holm"]  # only for subsets
         if not self.by:
-            return found
-        subsets = {name: one._rows() for name, one in self.subsets.items()}
-        return {**found, "by": self.by, "subsets": subsets}
+            return document
+        subsets = {name: subset._rows() for name, subset in self.subsets.items()}
+        return {**document, "by": self.by, "subsets": subsets}
 
     def _rows(self) -> dict[str, list[dict[str, Any]]]:
         parts = {"rows": self.rows, "agreement": self.agreement}
@@ -205,7 +205,7 @@ class RunComparison(Displayed):
         return [*tables, *self._tables_of_subsets()]
 
     def _tables_of_subsets(self) -> Iterator[Table]:
-        lines = [(name, row) for name, one in self.subsets.items() for row in one.rows]
+        lines = [(name, row) for name, subset in self.subsets.items() for row in subset.rows]
         if not lines:
             return
         names = [name for name, _ in lines]
@@ -213,21 +213,21 @@ class RunComparison(Displayed):
         table = table.with_column(Column("subset", self.by), names, after="aspect")
         notes = tuple(
             note._replace(text=f"{name}: {note.text}")
-            for name, one in self.subsets.items()
-            for note in one.notes
+            for name, subset in self.subsets.items()
+            for note in subset.notes
         )
         holm = Note("p (Holm): adjusted over all aspects and subsets")
         title = f"{table.title}, by {self.by}"
         yield replace(table, title=title, notes=(*table.notes, *notes, holm))
         parts = {
-            name: [agreement_difference_table(one.agreement, of_subset=True)]
-            for name, one in self.subsets.items()
-            if one.agreement
+            name: [agreement_difference_table(subset.agreement, of_subset=True)]
+            for name, subset in self.subsets.items()
+            if subset.agreement
         }
         aspects = {row.aspect for _, row in lines}
-        for own in stack_subsets(self.by, parts, after="aspect", names=aspects):
+        for subset_table in stack_subsets(self.by, parts, after="aspect", names=aspects):
             holm = Note("p (Holm): adjusted over the subsets")
-            yield replace(own, notes=(*own.notes, holm))
+            yield replace(subset_table, notes=(*subset_table.notes, holm))
 
 
 def compare_sides(
@@ -302,43 +302,43 @@ def _by_subset(
     first, second = a.people or b.people, b.people or a.people
     if first is None or second is None:
         raise ConfigurationError(f"by={by!r} divides the data, which are unknown here; give DATA")
-    found: dict[str, RunComparison] = {}
+    entry: dict[str, RunComparison] = {}
     notes = [*outside_subsets(first)]
     for name in subset_names(first, second):
         sides = a.only(name, first), b.only(name, second)
         aspects = [row.aspect for row in whole.rows]
-        possible = [one for one in aspects if can_compare(*(side.judged[one] for side in sides))]
+        possible = [a for a in aspects if can_compare(*(side.judged[a] for side in sides))]
         notes += [
-            Note(f"{one}: {by} {name} has no text with a score in both runs", warning=True)
-            for one in aspects
-            if one not in possible
+            Note(f"{aspect}: {by} {name} has no text with a score in both runs", warning=True)
+            for aspect in aspects
+            if aspect not in possible
         ]
         if possible:
-            judged = ({one: side.judged[one] for one in possible} for side in sides)
-            found[name] = compare(
-                *(replace(side, judged=own) for side, own in zip(sides, judged, strict=True)),
+            judged = ({aspect: side.judged[aspect] for aspect in possible} for side in sides)
+            entry[name] = compare(
+                *(replace(side, judged=scores) for side, scores in zip(sides, judged, strict=True)),
                 aspects=possible,
             )
-    return replace(whole, by=by, subsets=_adjust_over_subsets(found), notes=(*whole.notes, *notes))
+    return replace(whole, by=by, subsets=_adjust_over_subsets(entry), notes=(*whole.notes, *notes))
 
 
-def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunComparison]:
-    rows = iter(holm([row.p for one in found.values() for row in one.rows]))
+def _adjust_over_subsets(compared: Mapping[str, RunComparison]) -> dict[str, RunComparison]:
+    rows = iter(holm([row.p for comparison in compared.values() for row in comparison.rows]))
     families: dict[tuple[str, str], list[float | None]] = {}
-    for one in found.values():
-        for row in one.agreement:
+    for comparison in compared.values():
+        for row in comparison.agreement:
             families.setdefault((row.aspect, row.coefficient), []).append(row.p)
-    adjusted = {name: iter(holm(own)) for name, own in families.items()}
+    adjusted = {name: iter(holm(p_values)) for name, p_values in families.items()}
     return {
         name: replace(
-            one,
-            rows=tuple(replace(row, p_holm=next(rows)) for row in one.rows),
+            comparison,
+            rows=tuple(replace(row, p_holm=next(rows)) for row in comparison.rows),
             agreement=tuple(
                 replace(row, p_holm=next(adjusted[row.aspect, row.coefficient]))
-                for row in one.agreement
+                for row in comparison.agreement
             ),
         )
-        for name, one in found.items()
+        for name, comparison in compared.items()
     }
 
 
@@ -361,32 +361,33 @@ def _people_of_both(
     }
     aspects = [*by_text, *(name for name in labeled if not labeled[name].isdisjoint(by_text))]
     notes: list[Note] = []
-    found: People | None = None
+    people: People | None = None
     for side, of in ((a, "a"), (b, "b")):
-        if not side.people or found:
+        if not side.people or people:
             continue
         rated = _count_rated(side.people, aspects)
         both = side.people.of_texts(texts[0]).of_texts(texts[1]).without(apart)
-        kept = _count_rated(both, aspects)
-        if rated > kept:
+        still_rated = _count_rated(both, aspects)
+        if rated > still_rated:
             notes.append(
                 Note(
-                    f"{rated - kept} of {rated} rated rows of the data of {of} have texts that one"
-                    " of the runs did not judge; agreement with people is not compared on them",
+                    f"{rated - still_rated} of {rated} rated rows of the data of {of} have texts"
+                    " that one of the runs did not judge; agreement with people is not compared on"
+                    " them",
                     warning=True,
                 )
             )
-        if kept:
-            found = both
+        if still_rated:
+            people = both
     if (a.people or b.people) and not notes:
-        rated_names = set(found.aspects if found else ())
+        rated_names = set(people.aspects if people else ())
         rated_names.update(*(labeled[name] for name in labeled if name in rated_names))
         if unrated := [name for name in by_text if name not in rated_names]:
             without = ", ".join(unrated)
             notes.append(Note(f"{without}: no ratings in the data, so agreement is not compared"))
-    if found:
-        notes += join_notes((), other_sources=found.count_other_sources())
-    return found, notes
+    if people:
+        notes += join_notes((), other_sources=people.count_other_sources())
+    return people, notes
 
 
 def _count_rated(people: People, aspects: Iterable[str]) -> int:
@@ -399,7 +400,7 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     """Return the texts of both runs whose scores differ: losses of the first run first."""
     people = a.people or b.people
     systems = dict(zip(people.ids, people.systems, strict=True)) if people else {}
-    found, unchanged = list[tuple[float, ScoreChange]](), 0
+    by_gain, unchanged = list[tuple[float, ScoreChange]](), 0
     for aspect in aspects:
         first, second = a.judged[aspect], b.judged[aspect]
         up = -1 if aspect in a.lower_is_better else 1
@@ -418,8 +419,8 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
                 change=value - other, direction="better" if gain > 0 else "worse",
                 is_other_text=is_other,
             )  # fmt: skip
-            found.append((gain, change))
+            by_gain.append((gain, change))
     # equal changes in the order of the data: scores are in the order in which judges answered
     places = {id_: place for place, id_ in enumerate(systems)}
-    found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
-    return Changes(tuple(change for _, change in found), unchanged)
+    by_gain.sort(key=lambda pair: (pair[0], places.get(pair[1].id, len(places))))
+    return Changes(tuple(change for _, change in by_gain), unchanged)

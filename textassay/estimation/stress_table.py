@@ -56,10 +56,10 @@ def find_influence(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     The verdicts tolerate changes within the margin, but independent questions change nothing beyond
     the effect of repeating a request. A change on one aspect of several may be chance.
     """
-    found = {}
+    influence = {}
     for test in _WITH_OTHERS:
-        own = [row for row in rows if row["test"] == test]
-        moved = [row for row in own if row["excess_low"] is not None and row["excess_low"] > 0]
-        if 2 * len(moved) > len(own):
-            found[test] = max(row["excess"] for row in moved)
-    return found
+        of_test = [row for row in rows if row["test"] == test]
+        moved = [row for row in of_test if row["excess_low"] is not None and row["excess_low"] > 0]
+        if 2 * len(moved) > len(of_test):
+            influence[test] = max(row["excess"] for row in moved)
+    return influence

@@ -333,14 +333,16 @@ class Alignment(ABC):
 
     def _fit(self, aligned: AlignmentResult) -> Fit:
         request, parts = self.request, aligned.parts
-        made = provenance(self.people, parts, self.data.check(), request, fractions(request))
+        origin = provenance(self.people, parts, self.data.check(), request, fractions(request))
         rows, aggregator = parts.train, aligned.choice.aggregator
         if self.ships_all:
             rows = rows.join(parts.test)
-            made["split"]["shipped"] = size_of(rows)
+            origin["split"]["shipped"] = size_of(rows)
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         # rows without any usable rating are known only after the judge has answered
-        made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
+        origin["data"]["left_out"] = (
+            len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
+        )
         unseen = Unseen.of_held_out(aligned.choice, parts)
         report = build_report(
             aligned.choice,
@@ -348,9 +350,9 @@ class Alignment(ABC):
             parts,
             self.fitter,
             request,
-            made={
+            origin={
                 "kind": "hd-eval",
-                **made,
+                **origin,
                 self.reported_as: aligned.layers,
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
@@ -373,7 +375,7 @@ class Alignment(ABC):
             model=model_for(self._models, "scorer").name,
             prompts=judge.scorer.prompt_digest,
             options=self.judging.model_dump(mode="json"),
-            made={**made, "growth": self.growth, **self._author()},
+            made={**origin, "growth": self.growth, **self._author()},
         )
         predictions = list(held_out_scores(unseen))
         return Fit(evaluator, report, unscored=self.unscored, predictions=predictions)
@@ -403,8 +405,8 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     )
     best: tuple[list[str], str] = ([], names[0])
     for name in names:
-        known = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
-        defined = [aspect for aspect in aspects if aspect.casefold() in known]
+        in_task = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
+        defined = [aspect for aspect in aspects if aspect.casefold() in in_task]
         if len(defined) > len(best[0]):
             best = (defined, name)
     if not best[0]:

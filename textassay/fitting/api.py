@@ -178,10 +178,10 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     if arguments.get("method") is not None:
         return run_sync(fit, *args, **arguments)
     refuse_running_loop(fit.__name__)
-    given = inspect.signature(fit).bind(*args, **arguments).arguments
-    examples = given.pop("examples")
-    _refuse_progress(given.pop("progress", None))
-    request = fit_request(**given)
+    parameters = inspect.signature(fit).bind(*args, **arguments).arguments
+    examples = parameters.pop("examples")
+    _refuse_progress(parameters.pop("progress", None))
+    request = fit_request(**parameters)
     assert isinstance(request, FitFromScores)  # like fit without a method
     return learn_recorded(examples, request)
 
@@ -214,7 +214,7 @@ def _examples(examples: Any, request: FitRequest) -> Examples:
 
 def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     """Return the alignment that is requested, checked against the data."""
-    opened = {role: one for role, one in request.models.items() if not isinstance(one, str)}
+    opened = {role: model for role, model in request.models.items() if not isinstance(model, str)}
     if len(opened) == len(request.models):
         check_settings(request.settings, opened)
     data = _examples(examples, request)
@@ -238,7 +238,7 @@ async def align_with_people(
 ) -> Fit:
     """Run or continue an alignment, and write its folder."""
     try:
-        found = await alignment.run(watch)
+        result = await alignment.run(watch)
     # repeating does not help here; the notes of a `DataError` say what does
     except (RunFolderError, UnknownName, DataError):
         raise
@@ -247,10 +247,10 @@ async def align_with_people(
             # in place of the notes of a layer's run, which cannot be resumed on its own
             error.__notes__ = [f"finished work is kept; {again}"]
         raise
-    return _save(found, alignment.request.out)
+    return _save(result, alignment.request.out)
 
 
-def _save(found: Fit, out: str | PathLike[str] | None) -> Fit:
+def _save(result: Fit, out: str | PathLike[str] | None) -> Fit:
     if out is not None:
-        found.save(out)
-    return found
+        result.save(out)
+    return result

@@ -71,11 +71,11 @@ class FeatureTable:
     pool: Pool | None = None
     """Features, systems and sources of all rows, rated or not; `None` if all rows are rated."""
 
-    def rows(self, chosen: Mask) -> FeatureTable:
+    def rows(self, selected: Mask) -> FeatureTable:
         """Return the chosen rows."""
-        parts: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _ARRAYS}
-        parts |= {name: tuple(compress(getattr(self, name), chosen)) for name in _TUPLES}
-        parts["annotators"] = {name: values[chosen] for name, values in self.annotators.items()}
+        parts: dict[str, Any] = {name: getattr(self, name)[selected] for name in _ARRAYS}
+        parts |= {name: tuple(compress(getattr(self, name), selected)) for name in _TUPLES}
+        parts["annotators"] = {name: values[selected] for name, values in self.annotators.items()}
         pool = self.pool or Pool(self.features, self.systems, self.sources)
         return replace(self, **parts, pool=pool)
 
@@ -115,21 +115,21 @@ class FeatureTable:
             for name, shares in zip(self.aspects, self.human.T, strict=True)
             if name in self.labels and (shares > 0).sum() < 10
         }
-        for own in self.label_sets:
-            if rare.issuperset(own):
-                aspect = own[0].rpartition("/")[0]
+        for labels in self.label_sets:
+            if rare.issuperset(labels):
+                aspect = labels[0].rpartition("/")[0]
                 raise DataError(
                     f"aspect {aspect!r}: people gave each label to fewer than 10 texts, too few to"
                     " learn from; leave it out"
                 )
-        kept = [name not in rare for name in self.aspects]
+        common = [name not in rare for name in self.aspects]
         return replace(
             self,
-            human=np.ascontiguousarray(self.human[:, kept]),
-            aspects=tuple(compress(self.aspects, kept)),
-            annotators={name: one for name, one in self.annotators.items() if name not in rare},
+            human=np.ascontiguousarray(self.human[:, common]),
+            aspects=tuple(compress(self.aspects, common)),
+            annotators={name: votes for name, votes in self.annotators.items() if name not in rare},
             label_sets=tuple(
-                tuple(name for name in own if name not in rare) for own in self.label_sets
+                tuple(name for name in labels if name not in rare) for labels in self.label_sets
             ),
         )
 
@@ -167,8 +167,8 @@ def refuse_leaks(table: FeatureTable) -> None:
     # a judge may give one rare label exactly where raters do; it has seen their ratings only if all
     # labels of the aspect agree so well
     leaking = {aspect for _, aspect in leaks}
-    harmless = {name for own in table.label_sets if not leaking.issuperset(own) for name in own}
-    leaks = [one for one in leaks if one[1] not in harmless]
+    harmless = {name for s in table.label_sets if not leaking.issuperset(s) for name in s}
+    leaks = [leak for leak in leaks if leak[1] not in harmless]
     if leaks:
         listed = "; ".join(
             f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5]
@@ -179,9 +179,9 @@ def refuse_leaks(table: FeatureTable) -> None:
         )
 
 
-def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> AspectScales:
+def rating_scales(table: FeatureTable, declared: Mapping[str, tuple[float, float]]) -> AspectScales:
     """Return lowest and highest rating by aspect."""
-    for name in given:
+    for name in declared:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))
     scales: AspectScales = {}
@@ -193,13 +193,13 @@ def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]])
                 f"aspect {name!r}: people rated every row {low:g}, so nothing can be learned; leave"
                 " it out"
             )
-        if name in given:
-            if low < given[name][0] or high > given[name][1]:
+        if name in declared:
+            if low < declared[name][0] or high > declared[name][1]:
                 raise DataError(
                     f"aspect {name!r}: ratings go from {low:g} to {high:g}, off the scale "
-                    f"{given[name][0]:g} to {given[name][1]:g} that was given"
+                    f"{declared[name][0]:g} to {declared[name][1]:g} that was given"
                 )
-            scales[name] = given[name]
+            scales[name] = declared[name]
             continue
         _refuse_two_scales(name, ratings, table)
         scales[name] = (float(math.floor(low)), float(math.ceil(high)))
@@ -210,17 +210,17 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
     """Refuse an aspect that some sources rate within 0 to 1, and others at 1 and above."""
     below, above = 0, 0
     for code in np.unique(table.groups):
-        own = ratings[table.groups == code]
-        own = own[~np.isnan(own)]
+        of_source = ratings[table.groups == code]
+        of_source = of_source[~np.isnan(of_source)]
         # too few ratings of a source do not show a scale
-        if len(own) < 3:
+        if len(of_source) < 3:
             continue
-        if own.max() <= 1 and own.min() < 1:
+        if of_source.max() <= 1 and of_source.min() < 1:
             below += 1
-        elif own.min() >= 1 and own.max() > 1:
+        elif of_source.min() >= 1 and of_source.max() > 1:
             above += 1
         # ratings on both sides of 1 within one source belong to a scale across 1
-        elif own.min() < 1 < own.max():
+        elif of_source.min() < 1 < of_source.max():
             return
     if min(below, above) >= 2:
         raise DataError(

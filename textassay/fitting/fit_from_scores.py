@@ -59,19 +59,19 @@ class RecordedFit:
         fitter = Fitter(self.scales, request.seed, new_systems=request.new_systems)
         parts = self.parts if request.holds_out else Split(table, table)
         choice, unseen = self._learn(parts, fitter, watch)
-        made = provenance(table, parts, self.info, request, self._split)
+        origin = provenance(table, parts, self.info, request, self._split)
         evaluator = Evaluator(
             kind="recorded",
             aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
             features=table.names,
             aggregator=choice.aggregator.to_dict(),
             background=background_rows(parts.train, choice.aggregator),
-            made=made,
+            made=origin,
         )
         report = build_report(
             choice, unseen,
             parts if request.holds_out else split_table(parts.train, request), fitter, request,
-            made={"kind": "recorded", **made}, watch=watch,
+            origin={"kind": "recorded", **origin}, watch=watch,
         )  # fmt: skip
         return Fit(evaluator, report, predictions=list(held_out_scores(unseen)))
 

@@ -112,39 +112,39 @@ class Rubric(Alignment):
         train, rows = self.people.rows(self.train), self.select(self.train)
         tree = AspectTree(aspects=roots)
         ratings = dict(await self.rate("0", tree, roots, rows))
-        kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
+        criteria_kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
         for number in range(1, request.rounds + 1):
-            known = {node.id: ratings[node.id] for node in (*roots, *kept)}
-            shown = texts_to_show(train, known, number, self.fitter.seed)
-            proposed = await self.propose(number, shown, tried)
-            new = [part for one in proposed for part in one.aspects]
-            notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
+            known_ratings = {node.id: ratings[node.id] for node in (*roots, *criteria_kept)}
+            texts = texts_to_show(train, known_ratings, number, self.fitter.seed)
+            proposed = await self.propose(number, texts, tried)
+            new = [part for decomposition in proposed for part in decomposition.aspects]
+            notes = [note | {"under": parts.of.id} for parts in proposed for note in parts.notes]
             if new:
                 # parents are roots, so that a rubric always has two layers
                 tree = tree.with_children(new)
                 ratings |= await self.rate(str(number), tree, new, rows)
             tried += new
-            verdicts = weed(train, roots, [*kept, *new], ratings, self.fitter)
+            verdicts = weed(train, roots, [*criteria_kept, *new], ratings, self.fitter)
             criteria = [
                 {
                     "criterion": node.id,
                     "name": node.name,
                     "definition": node.definition,
                     "new": node in new,
-                    "importance": one.importance.value,
-                    "ci": list(one.importance.ends) or None,
-                    "kept": one.reason is None,
-                    "reason": one.reason,
+                    "importance": decision.importance.value,
+                    "ci": list(decision.importance.ends) or None,
+                    "kept": decision.reason is None,
+                    "reason": decision.reason,
                 }
-                for node in (*kept, *new)
-                for one in [verdicts[node.id]]
+                for node in (*criteria_kept, *new)
+                for decision in [verdicts[node.id]]
             ]
-            rounds.append({"round": number, "shown": shown, "criteria": criteria, "unused": notes})
+            rounds.append({"round": number, "shown": texts, "criteria": criteria, "unused": notes})
             gone = {id_ for id_, verdict in verdicts.items() if verdict.reason}
-            kept = [node for node in (*kept, *new) if node.id not in gone]
-            if not any(node in kept for node in new):  # no further criterion helps
+            criteria_kept = [node for node in (*criteria_kept, *new) if node.id not in gone]
+            if not any(node in criteria_kept for node in new):  # no further criterion helps
                 break
-        tree = AspectTree(aspects=roots).with_children(kept)
+        tree = AspectTree(aspects=roots).with_children(criteria_kept)
         held_out = await self.rate("held-out", tree, list(tree), self.select(~self.train))
         parts = self.split({node.id: {**ratings[node.id], **held_out[node.id]} for node in tree})
         choice = choose(request.aggregator, parts.train, self.fitter)
@@ -154,10 +154,10 @@ class Rubric(Alignment):
             " at most: the evaluator uses only the aspects' own ratings; rate more rows "
             "(labels=N), or let another model propose"
         )
-        return AlignmentResult(tree, choice, parts, rounds, () if kept else (nothing,))
+        return AlignmentResult(tree, choice, parts, rounds, () if criteria_kept else (nothing,))
 
     async def propose(
-        self, number: int, shown: Mapping[str, Sequence[str]], known: Sequence[Aspect]
+        self, number: int, texts: Mapping[str, Sequence[str]], tried: Sequence[Aspect]
     ) -> list[Decomposition]:
         """Return the criteria of a round, from its file if an earlier call wrote one.
 
@@ -165,46 +165,46 @@ class Rubric(Alignment):
         """
         assert self._folder is not None  # a dry run proposes nothing
         file = self._folder / f"{number}.json"
-        by_name = {name.casefold(): list(ids) for name, ids in shown.items()}
+        by_name = {name.casefold(): list(ids) for name, ids in texts.items()}
         ids = {root.id: by_name[root.name.casefold()] for root in self.roots}
         if file.exists():
-            kept = read_kept(file, TypeAdapter(_Round), "have criteria proposed again")
-            if kept.shown != ids:
+            earlier = read_kept(file, TypeAdapter(_Round), "have criteria proposed again")
+            if earlier.shown != ids:
                 raise RunFolderError(
                     f"{file} contains criteria that were proposed from other texts; delete the"
                     " rounds from there on, or choose another folder"
                 )
-            return kept.proposed
+            return earlier.proposed
         proposer = self.decomposer(self._models)
 
         async def propose(root: Aspect) -> Decomposition | None:
-            own = [node for node in known if node.parent == root.id]
+            below = [node for node in tried if node.parent == root.id]
             try:
-                return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
+                return await proposer(root, below, **self.demonstrations(root, ids[root.id]))
             except MalformedResponse:
                 # after the first round the model may have no further idea; a model that cannot
                 # write a list at all must be reported
-                if not known:
+                if not tried:
                     raise
                 return None
 
         answers = await gather([propose(root) for root in self.roots])
-        found = [one for one in answers if one is not None]
-        write_json(file, _Round(shown=ids, proposed=found).model_dump(mode="json"))
-        return found
+        proposed = [answer for answer in answers if answer is not None]
+        write_json(file, _Round(shown=ids, proposed=proposed).model_dump(mode="json"))
+        return proposed
 
     def demonstrations(self, root: Aspect, ids: Sequence[str]) -> Json:
         """Return the rated texts for the prompt: texts, ratings and the scale."""
         human = {name.casefold(): name for name in self.people.aspects}[root.name.casefold()]
         by_id = {example.id: example for example in self.examples}
-        chosen = [by_id[id_] for id_ in ids]
-        texts = [text for one in chosen for text in (one.source, one.context, one.output) if text]
+        examples = [by_id[id_] for id_ in ids]
+        texts = [text for e in examples for text in (e.source, e.context, e.output) if text]
         number = nonce(texts)
         low, high = self.fitter.scales[human]
         return {
             "pairs": tuple(
-                {"rating": f"{one.human[human]:g}", "texts": tuple(self._texts(one, number))}
-                for one in chosen
+                {"rating": f"{e.human[human]:g}", "texts": tuple(self._texts(e, number))}
+                for e in examples
             ),
             "low": f"{low:g}",
             "high": f"{high:g}",
@@ -217,12 +217,12 @@ class Rubric(Alignment):
             ("context", task.context_name, example.context),
             ("output", task.output_name, example.output),
         )
-        shown = [
+        texts = [
             (kind, label, text if kind == "output" else _beginning(text))
             for kind, label, text in parts
             if text and text.strip()
         ]
-        return fence_texts(shown, number)
+        return fence_texts(texts, number)
 
     async def _ask_all(self) -> None:
         tree, request = AspectTree(aspects=self.roots), self.request
@@ -230,9 +230,9 @@ class Rubric(Alignment):
         proposer = self.decomposer(self._models)
         ids = [example.id for example in self.select(self.train)[:PAIRS]]
         for number in range(1, request.rounds + 1):
-            known = [node for node in tree if node.parent is not None]
+            criteria = [node for node in tree if node.parent is not None]
             await gather(
-                [proposer(root, known, **self.demonstrations(root, ids)) for root in self.roots]
+                [proposer(root, criteria, **self.demonstrations(root, ids)) for root in self.roots]
             )
             new = [
                 Aspect(name=f"Criterion {number}.{at}", definition="how well the text does in it.",
@@ -270,7 +270,7 @@ def weed(
     """
     verdicts = dict[str, _CriterionDecision]()
     for root in roots:
-        left = list[Aspect]()
+        varying = list[Aspect]()
         for node in criteria:
             if node.parent != root.id:
                 continue
@@ -279,8 +279,8 @@ def weed(
                 reason = "every text has the same rating" if values else "no text has a rating"
                 verdicts[node.id] = _CriterionDecision(reason, Estimate(None))
             else:
-                left.append(node)
-        verdicts |= _weed_below(root, train, left, ratings, fitter)
+                varying.append(node)
+        verdicts |= _weed_below(root, train, varying, ratings, fitter)
     return verdicts
 
 
@@ -293,29 +293,29 @@ def _weed_below(
 ) -> dict[str, _CriterionDecision]:
     """Decide on the criteria of one aspect, whose ratings vary."""
     verdicts = dict[str, _CriterionDecision]()
-    left = list(criteria)
+    remaining = list(criteria)
     # 95 % for all criteria of the aspect together (Bonferroni): of many without effect, one
     # interval would exclude 0 by chance
-    confidence = 1 - 0.05 / max(1, len(left))
-    while left:
-        table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
+    confidence = 1 - 0.05 / max(1, len(remaining))
+    while remaining:
+        table = train.with_features({node.id: ratings[node.id] for node in (root, *remaining)})
         refuse_leaks(table)
         measured = importance_for(root, table.rows(table.filled), fitter)
-        found = dict[str, _CriterionDecision]()
+        decisions = dict[str, _CriterionDecision]()
         for name, mean, span in zip(
             measured.names, measured.mean[:, 0], measured.interval(confidence)[:, 0], strict=True
         ):
             ends = span.tolist() if np.isfinite(span).all() else ()
-            found[name] = _CriterionDecision(None, Estimate(float(mean), *ends))
+            decisions[name] = _CriterionDecision(None, Estimate(float(mean), *ends))
         whole_line = (-np.inf, np.inf)
-        spans = {node.id: found[node.id].importance.ends or whole_line for node in left}
-        worst = min(left, key=lambda node: spans[node.id][0])
+        spans = {node.id: decisions[node.id].importance.ends or whole_line for node in remaining}
+        worst = min(remaining, key=lambda node: spans[node.id][0])
         low, high = spans[worst.id]
         if low > 0:
-            return verdicts | {node.id: found[node.id] for node in left}
+            return verdicts | {node.id: decisions[node.id] for node in remaining}
         reason = f"importance {low:+.3f} to {high:+.3f}: not above 0"
-        verdicts[worst.id] = replace(found[worst.id], reason=reason)
-        left.remove(worst)
+        verdicts[worst.id] = replace(decisions[worst.id], reason=reason)
+        remaining.remove(worst)
     return verdicts
 
 
@@ -334,7 +334,7 @@ def texts_to_show(
     Half of them are spread over the ratings, from the lowest to the highest; from the second round
     on, the other half are the texts with the largest residuals so far.
     """
-    shown = dict[str, list[str]]()
+    texts = dict[str, list[str]]()
     for column, aspect in enumerate(train.aspects):
         human = train.human[:, column]
         rated = np.flatnonzero(~np.isnan(human))
@@ -349,8 +349,8 @@ def texts_to_show(
         ordered = others[np.lexsort((rng.random(len(others)), human[others]))]
         strata = np.array_split(ordered, count - len(hardest))
         rows = hardest + [int(rng.choice(stratum)) for stratum in strata]
-        shown[aspect] = [train.ids[row] for row in sorted(rows, key=lambda row: human[row])]
-    return shown
+        texts[aspect] = [train.ids[row] for row in sorted(rows, key=lambda row: human[row])]
+    return texts
 
 
 def _residuals(human: Floats, features: Floats) -> Floats:
@@ -374,10 +374,10 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     for code in np.unique(groups[at]):
         inside = np.flatnonzero(groups[at] == code)
         rank[inside] = np.arange(len(inside))
-    chosen = at[np.lexsort((rng.random(len(at)), rank))[:count]]
-    found: Mask = np.zeros(len(rows), bool)
-    found[chosen] = True
-    return found
+    drawn_rows = at[np.lexsort((rng.random(len(at)), rank))[:count]]
+    selected: Mask = np.zeros(len(rows), bool)
+    selected[drawn_rows] = True
+    return selected
 
 
 def _beginning(text: str, most: int = 400) -> str:

@@ -83,8 +83,8 @@ class TreeAlignment(Alignment):
         return {name: getattr(self.request, name) for name in names} | {"keep": self._keep}
 
     def _plan(self) -> Json:
-        given = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
-        return super()._plan() | given
+        origin = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
+        return super()._plan() | origin
 
     def _author(self) -> Json:
         return super()._author() if self.tree is None else {"tree": self.request.tree}
@@ -116,9 +116,9 @@ class TreeAlignment(Alignment):
             notes: list[Json] = []
             if layer > 1:
                 decompositions = await self.take_apart(layer, expanded)
-                tree = tree.with_children(part for one in decompositions for part in one.aspects)
-                notes = [{**note, "under": one.of.id} for one in decompositions
-                         for note in one.notes]  # fmt: skip
+                tree = tree.with_children(part for d in decompositions for part in d.aspects)
+                notes = [{**note, "under": decomposition.of.id} for decomposition in decompositions
+                         for note in decomposition.notes]  # fmt: skip
             nodes = tree.layer(layer)
             if not nodes:  # no kept criterion has parts in the given tree
                 break
@@ -179,7 +179,7 @@ class TreeAlignment(Alignment):
             return read_parts(file, aspects)
         decomposer = self.decomposer(self._models)
         decompositions = await gather([decomposer(aspect) for aspect in aspects])
-        write_json(file, [one.model_dump(mode="json") for one in decompositions])
+        write_json(file, [parts.model_dump(mode="json") for parts in decompositions])
         return decompositions
 
     async def _ask_all(self) -> None:
@@ -206,8 +206,8 @@ class TreeAlignment(Alignment):
                 for number in range(1, self.request.children + 1)
             ]
         # the branches with most parts, since people's ratings are not known yet
-        parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
-        return [part for one in parts[:keep] for part in one.aspects]
+        parts = sorted(parts_in(self.tree, nodes), key=lambda parts: -len(parts.aspects))
+        return [part for decomposition in parts[:keep] for part in decomposition.aspects]
 
 
 def load_tree(option: str, task: Task) -> AspectTree | None:
@@ -240,7 +240,7 @@ def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Read the parts of criteria from the file of a layer."""
     decompositions = read_kept(file, TypeAdapter(list[Decomposition]), "ask for the parts again")
     # another aggregator may rank other criteria first, whose parts must not be mixed up
-    before = ", ".join(one.of.id for one in decompositions)
+    before = ", ".join(decomposition.of.id for decomposition in decompositions)
     now = ", ".join(aspect.id for aspect in aspects)
     if before != now:
         raise RunFolderError(

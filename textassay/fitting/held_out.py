@@ -79,7 +79,7 @@ def build_report(
     fitter: Fitter,
     request: FitRequest,
     *,
-    made: Json,
+    origin: Json,
     watch: FitObserver = lambda _: None,
 ) -> Json:
     """Return an evaluator's origin, agreement with people and important features as JSON values.
@@ -91,7 +91,7 @@ def build_report(
     report: Json = {
         "format": 1,
         "textassay": __version__,
-        **made,
+        **origin,
         "aggregators": choice.as_dict(),
         "aspects": {
             name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
@@ -101,7 +101,7 @@ def build_report(
     }
     watch("measuring agreement")
     report["held_out"] = measure_held_out(choice, unseen, fitter)
-    few = min(int(one["n"]) for one in report["held_out"]["aspects"].values())
+    few = min(int(aspect["n"]) for aspect in report["held_out"]["aspects"].values())
     if not unseen.is_fixed and few < ENOUGH:
         warning = (
             f"{few} ratings are few for a report of the rows that were learned from (fewer than"
@@ -177,11 +177,11 @@ def held_out_scores(unseen: Unseen) -> Iterator[Json]:
     repeats = range(len(unseen.repeats))
     scores = np.array([unseen.by_evaluator(repeat) for repeat in repeats])
     for at, id_ in enumerate(unseen.rows.ids):
-        folds = [k for own in unseen.repeats for k, one in enumerate(own, 1) if one.inside[at]]
-        for aspect, own in zip(unseen.rows.aspects, scores[:, at].T, strict=True):
-            known = {"ratings": list(map(number_or_none, own)), "folds": folds}
-            value = number_or_none(own.mean())
-            yield {"id": id_, "aspect": aspect, "value": value, "evidence": [known]}
+        folds = [k for repeat in unseen.repeats for k, f in enumerate(repeat, 1) if f.inside[at]]
+        for aspect, ratings in zip(unseen.rows.aspects, scores[:, at].T, strict=True):
+            evidence = {"ratings": list(map(number_or_none, ratings)), "folds": folds}
+            value = number_or_none(ratings.mean())
+            yield {"id": id_, "aspect": aspect, "value": value, "evidence": [evidence]}
 
 
 def _zero_points(choice: ChosenAggregator, unseen: Unseen, fitter: Fitter) -> Json:
@@ -192,7 +192,7 @@ def _zero_points(choice: ChosenAggregator, unseen: Unseen, fitter: Fitter) -> Js
     table, rng = unseen.rows, np.random.default_rng(fitter.seed)
     if (~np.isnan(table.human)).sum(axis=0).min() >= ENOUGH:
         return {}
-    found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
+    by_aspect: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
     # about 150 rows in all shuffles together: few rows vary much, and many take long
     for _ in range(max(2, 150 // len(table.ids))):
         shuffled = replace(table, human=_shuffle_ratings(table, rng))
@@ -203,13 +203,13 @@ def _zero_points(choice: ChosenAggregator, unseen: Unseen, fitter: Fitter) -> Js
             continue
         predicted = other.by_evaluator()
         for at, aspect in enumerate(table.aspects):
-            found[aspect].append(
+            by_aspect[aspect].append(
                 _average_folds(
                     other.repeats[0], predicted[:, at], shuffled.human[:, at], table.groups
                 )
             )
     zero: Json = {}
-    for aspect, rows in found.items():
+    for aspect, rows in by_aspect.items():
         means = _known_means(rows)
         if means["pearson"] is not None:
             zero[aspect] = {**means, "shuffles": len(rows)}
@@ -275,12 +275,12 @@ def choices_by_fold(
     If folds choose different features, each is standardized over all rows, which needs no ratings.
     `None` if a fold has no feature.
     """
-    chosen = [best_single(fold.train, aspect) for fold in folds]
-    found = list(filter(None, chosen))
-    if len(found) < len(chosen):
+    singles = [best_single(fold.train, aspect) for fold in folds]
+    defined = list(filter(None, singles))
+    if len(defined) < len(singles):
         return None
     rows = unseen.rows
-    columns = {name: rows.features[:, rows.names.index(name)] for name, _ in found}
+    columns = {name: rows.features[:, rows.names.index(name)] for name, _ in defined}
     if len(columns) > 1:
         columns = {
             name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
@@ -288,8 +288,8 @@ def choices_by_fold(
         }
     # the sign also comes from the training rows: a sign from held-out rows would favor the baseline
     signed = [sign * columns[name][fold.inside]
-              for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
-    return join_folds(folds, signed), {"chosen": dict(Counter(name for name, _ in found))}
+              for fold, (name, sign) in zip(folds, defined, strict=True)]  # fmt: skip
+    return join_folds(folds, signed), {"chosen": dict(Counter(name for name, _ in defined))}
 
 
 def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
@@ -298,9 +298,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
     Features named after another aspect are ignored, unless all are.
     """
     named = (*train.all_aspects, *train.aspects)
-    own = compress(train.names, features_for(aspect, train.names, named))
+    candidates = compress(train.names, features_for(aspect, train.names, named))
     best: tuple[str, float] | None = None
-    for name in own:
+    for name in candidates:
         pairs = pair_up(
             train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)]
         )
@@ -330,13 +330,13 @@ def _on_same_rows(
     """Return agreement, the mean over repeats, on the rows where every prediction has a value."""
     # rows that one prediction or repeat lacks are left out for all, so that all are measured on the
     # same rows
-    names = [name for name in repeats[0][1] if all(name in one for _, one in repeats)]
-    missing = np.isnan([one[name] for _, one in repeats for name in names]).any(axis=0)
+    names = [name for name in repeats[0][1] if all(name in values for _, values in repeats)]
+    missing = np.isnan([values[name] for _, values in repeats for name in names]).any(axis=0)
     human, groups, draws = test.human[:, column], test.groups.tolist(), {}
     inflation = 1.0 if is_fixed else _inflation([folds for folds, _ in repeats])
     rows: Json = {}
     for name in names:
-        predicted = [(folds, np.where(missing, np.nan, one[name])) for folds, one in repeats]
+        predicted = [(folds, np.where(missing, np.nan, values[name])) for folds, values in repeats]
         pairs = [pair_up(values, human, groups=groups) for _, values in predicted]
         # a single feature is the same in every fold, so its figures are over all rows
         measured = [
@@ -347,9 +347,9 @@ def _on_same_rows(
         # below five rows there is no interval
         widened = {c: (e, inflation) for c, e in independent_errors(max(n, 5)).items()}
         # equal seeds over equal rows draw equal resamples, so the differences below are paired
-        drawn = [resample(one, "dataset", resamples=resamples_for(n), seed=seed) for one in pairs]
-        draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
-        means = {c: mean_if_all([one[c] for one in measured]) for c in COEFFICIENTS}
+        samples = [resample(p, "dataset", resamples=resamples_for(n), seed=seed) for p in pairs]
+        draws[name] = {c: np.mean([sample[c] for sample in samples], axis=0) for c in COEFFICIENTS}
+        means = {c: mean_if_all([agreement[c] for agreement in measured]) for c in COEFFICIENTS}
         # a single feature is not learned, so it does not vary with the training rows
         widening = {} if is_fixed or name == SINGLE else widened
         rows[name] = {
@@ -368,12 +368,12 @@ def _on_same_rows(
             "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
             "note": note_mostly_equal(pairs[0]),
         }  # fmt: skip
-    own, drawn_own = rows[EVALUATOR], draws[EVALUATOR]
+    evaluator, drawn_own = rows[EVALUATOR], draws[EVALUATOR]
     differences = {
         name: {
             c: _as_json(
                 difference_between(
-                    own[c], rows[name][c], drawn_own[c] - draws[name][c], count, inflation
+                    evaluator[c], rows[name][c], drawn_own[c] - draws[name][c], count, inflation
                 ),
                 is_fixed=is_fixed,
             )
@@ -414,27 +414,27 @@ def _average_folds(folds: Sequence[Fold], predicted: Floats, human: Floats, grou
     means: Json = {}
     for name in COEFFICIENTS:
         values = np.array([getattr(part, name) for part in parts], float)
-        known = ~np.isnan(values)
-        shares = rows[known] / rows[known].sum()
-        means[name] = float(values[known] @ shares) if known.any() else None
+        is_defined = ~np.isnan(values)
+        shares = rows[is_defined] / rows[is_defined].sum()
+        means[name] = float(values[is_defined] @ shares) if is_defined.any() else None
     return means
 
 
-def _as_json(found: Difference, *, is_fixed: bool) -> Json:
+def _as_json(delta: Difference, *, is_fixed: bool) -> Json:
     """Return a difference as JSON values; `is_fixed` as in `Unseen`."""
     # cross-fitted agreement is too low, so it cannot show that the evaluator is worse
-    p = found.p if is_fixed or (found.difference.value or 0.0) >= 0 else None
+    p = delta.p if is_fixed or (delta.difference.value or 0.0) >= 0 else None
     significant = None if p is None else p < 0.05
-    return {"difference": found.difference.value, "ci": list(found.difference.ends) or None, "p": p,
+    return {"difference": delta.difference.value, "ci": list(delta.difference.ends) or None, "p": p,
             "significant": significant}  # fmt: skip
 
 
 def _mean(aspects: Json) -> Json:
     """Return each coefficient's mean over the aspects, if it is defined for all of them."""
-    names = list(dict.fromkeys(name for one in aspects.values() for name in one["agreement"]))
+    names = list(dict.fromkeys(name for aspect in aspects.values() for name in aspect["agreement"]))
     means: Json = {}
     for name in names:
-        rows = [one["agreement"].get(name, {}) for one in aspects.values()]
+        rows = [aspect["agreement"].get(name, {}) for aspect in aspects.values()]
         # otherwise rows would have means over different aspects
         means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
     return means
@@ -507,7 +507,7 @@ def experts(unseen: Unseen) -> Json:
             ),
             "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
             "evaluator_with_one": _known_means(
-                [agreement_between(predicted[:, at], one) for one in ratings.T]
+                [agreement_between(predicted[:, at], rater) for rater in ratings.T]
             ),
         }
     return by_aspect
@@ -531,12 +531,12 @@ def _known_means(rows: list[Json]) -> Json:
 
 def _mean_and_sd(rows: Sequence[Json]) -> dict[str, Json]:
     """Return mean and standard deviation of each coefficient over the rows that have it."""
-    found: dict[str, Json] = {}
+    figures: dict[str, Json] = {}
     for coefficient in ("pearson", "spearman"):
         values = [row[coefficient] for row in rows if row.get(coefficient) is not None]
         mean, sd = (float(np.mean(values)), float(np.std(values))) if values else (None, None)
-        found[coefficient] = {"mean": mean, "sd": sd}
-    return found
+        figures[coefficient] = {"mean": mean, "sd": sd}
+    return figures
 
 
 def over_data(
@@ -551,8 +551,8 @@ def over_data(
         {
             "fraction": fraction,
             **{
-                one: _learn_from_parts(one, train, test, fitter, fraction, repeats)
-                for one in dict.fromkeys((name, "avg"))
+                learner: _learn_from_parts(learner, train, test, fitter, fraction, repeats)
+                for learner in dict.fromkeys((name, "avg"))
             },
         }
         for fraction in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -642,8 +642,8 @@ def _average_points(points: Sequence[Json]) -> Json:
     return {
         "count": points[0]["count"],
         "last": points[0]["last"],
-        "sd": {name: one["sd"] for name, one in figures.items()},
-        **{name: one["mean"] for name, one in figures.items()},
+        "sd": {name: figure["sd"] for name, figure in figures.items()},
+        **{name: figure["mean"] for name, figure in figures.items()},
         "samples": len(points),
     }
 
@@ -665,10 +665,10 @@ def layer_of_each(names: Iterable[str]) -> dict[str, int]:
     A feature is below another one if its name begins with that name and a slash: `coherence` and
     `coherence/logical-flow` are two layers, `gpt-4/coherence` alone is one.
     """
-    known = set(names)
+    distinct = set(names)
     return {
-        name: 1 + sum(name[:at] in known for at, mark in enumerate(name) if mark == "/")
-        for name in known
+        name: 1 + sum(name[:at] in distinct for at, mark in enumerate(name) if mark == "/")
+        for name in distinct
     }
 
 
@@ -683,11 +683,11 @@ def ablation_table(
     depth = max(layers.values())
     rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter, train.names)}]
     # from the deepest layer up, as in the paper, so that the rest is still a tree
-    for kept in range(depth - 1, 0, -1):
-        features = [f for f in train.names if layers[f] <= kept]
-        gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
-        found = _agreement_of(name, train, test, fitter, features)
-        rows.append({"without": f"layer {gone}", **found})
+    for last in range(depth - 1, 0, -1):
+        features = [f for f in train.names if layers[f] <= last]
+        gone = ", ".join(str(layer) for layer in range(last + 1, depth + 1))
+        agreement = _agreement_of(name, train, test, fitter, features)
+        rows.append({"without": f"layer {gone}", **agreement})
     if depth > 1 and (plain := _aspects_alone(test)):
         gone = ", ".join(str(layer) for layer in range(1, depth + 1))
         rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})

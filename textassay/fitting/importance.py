@@ -79,7 +79,7 @@ def importance_over_folds(
         for aspect in train.aspects
     ]
     mean, sd, importances, influences = (
-        np.concatenate([getattr(one, name) for one in by_aspect], axis=1)
+        np.concatenate([getattr(part, name) for part in by_aspect], axis=1)
         for name in ("mean", "sd", "importances", "influences")
     )
     return Importance(train.names, mean, sd, importances, influences)
@@ -100,11 +100,13 @@ def _permutation_importance(
     def predict(features: Floats) -> Floats:
         copies = len(features) // len(rows.ids)
 
-        def of_part(part: tuple[Aggregator | float, Mask], own: list[str | None]) -> Floats | float:
+        def of_part(
+            part: tuple[Aggregator | float, Mask], authors: list[str | None]
+        ) -> Floats | float:
             predictor, inside = part
             if isinstance(predictor, float):
                 return predictor
-            return predictor.predict(features[np.tile(inside, copies)], systems=own * copies)
+            return predictor.predict(features[np.tile(inside, copies)], systems=authors * copies)
 
         values = np.full((len(features), human.shape[1]), np.nan)
         for (_, inside), part in zip(parts, pool.map(of_part, parts, systems), strict=True):
@@ -231,16 +233,16 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
         content["permutation"] = {"failed": str(error)}
     rng, rows = np.random.default_rng(fitter.seed), unseen.rows
     # a few hundred rows suffice for the means, and sampled contributions are slow
-    drawn = np.zeros(len(rows.ids), bool)
-    drawn[rng.permutation(len(rows.ids))[:300]] = True
+    sampled = np.zeros(len(rows.ids), bool)
+    sampled[rng.permutation(len(rows.ids))[:300]] = True
 
     def explain_fold(fold: Fold) -> Floats:
         return explain(
             fold.choice.aggregator,
-            rows.features[fold.inside & drawn],
+            rows.features[fold.inside & sampled],
             # training rows are the background, so that contributions are relative to them
             fold.train.features,
-            systems=list(compress(rows.systems, fold.inside & drawn)),
+            systems=list(compress(rows.systems, fold.inside & sampled)),
             samples=16,
             seed=fitter.seed,
         ).values
@@ -298,7 +300,7 @@ class Worth:
     """Share of right choices, ties shared, or of the raters who gave the same label without an
     order; `None` without choices by people."""
     gain: float = field(
-        metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
+        metadata=column("gain", "interval", cell=lambda w: Estimate(w.gain, w.low, w.high))
     )
     """Increase of the squared error without it, in variances of the ratings, averaged over the
     aspects.
@@ -308,9 +310,7 @@ class Worth:
     high: float
     """Upper end."""
     cost: float | None = field(
-        metadata=column(
-            "USD per 1,000 texts", "number", 4, cell=lambda one: one.cost and 1000 * one.cost
-        )
+        metadata=column("USD per 1,000 texts", "number", 4, cell=lambda w: w.cost and 1000 * w.cost)
         | column(
             "gain per USD",
             "interval",
@@ -319,7 +319,7 @@ class Worth:
     )
     """US dollars per rated text; `None` if unknown."""
     leave_out: bool = field(
-        metadata=column("leave out", cell=lambda one: Alert("yes") if one.leave_out else "")
+        metadata=column("leave out", cell=lambda worth: Alert("yes") if worth.leave_out else "")
     )
     """Whether the jury is not shown to be worse without it."""
 
@@ -335,8 +335,8 @@ class Worth:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        one = self.per_dollar
-        return asdict(self) | {"per_dollar": one.value, "per_dollar_ci": list(one.ends) or None}
+        gain = self.per_dollar
+        return asdict(self) | {"per_dollar": gain.value, "per_dollar_ci": list(gain.ends) or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,34 +356,34 @@ class JuryAgreement(ResultRow):
 
 
 def jury_tables(
-    found: Sequence[Worth], together: Sequence[JuryAgreement], *, of_labels: bool = False
+    gains: Sequence[Worth], together: Sequence[JuryAgreement], *, of_labels: bool = False
 ) -> list[Table]:
     """Return the gain of each juror, the jurors to leave out, and the jury's agreement."""
-    kept = [one.juror for one in found if not one.leave_out]
-    advice = f"A jury of {', '.join(kept)} is not shown to be worse by these ratings."
-    if len(kept) == len(found):
+    members = [worth.juror for worth in gains if not worth.leave_out]
+    advice = f"A jury of {', '.join(members)} is not shown to be worse by these ratings."
+    if len(members) == len(gains):
         advice = "Every juror adds something."
     meaning = (
         "gain: increase of the squared error on held-out sources without the juror, in units of "
         "the ratings' variance."
     )
-    notes = [Note(meaning), Note(advice), *map(Note, _lead(found, of_labels=of_labels))]
+    notes = [Note(meaning), Note(advice), *map(Note, _lead(gains, of_labels=of_labels))]
     title = "the jurors together, on the texts that all scored"
     return [
-        table_of(Worth, found, notes, "what each juror adds"),
+        table_of(Worth, gains, notes, "what each juror adds"),
         table_of(JuryAgreement, together, title=title),
     ]
 
 
-def _lead(found: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
+def _lead(gains: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
     """Yield by how much the best juror leads, and whether a plain mean is likely to be better."""
-    by_choice = [(one.right, one.juror) for one in found if one.right is not None]
-    by_r = [(one.alone, one.juror) for one in found if one.alone is not None]
-    measure, scale, known = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
+    by_choice = [(worth.right, worth.juror) for worth in gains if worth.right is not None]
+    by_r = [(worth.alone, worth.juror) for worth in gains if worth.alone is not None]
+    measure, scale, ranked = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
     measure = "labels" if of_labels else measure
-    if len(known) < 2:
+    if len(ranked) < 2:
         return
-    (best, name), (second, _) = sorted(known, reverse=True)[:2]
+    (best, name), (second, _) = sorted(ranked, reverse=True)[:2]
     lead = scale * (best - second)
     # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 of r, and
     # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
@@ -420,23 +420,23 @@ def juries(
     plain = _means(table, members)
     alone = {name: _means(table, [name]) for name in members}
     if table.label_sets:
-        worth = {name: _share_right(one, table, pairs).value for name, one in alone.items()}
+        worth = {name: _share_right(values, table, pairs).value for name, values in alone.items()}
     else:
-        worth = {name: _mean_r(one, table) for name, one in alone.items()}
-    best = max(members, key=lambda name: -1.0 if (known := worth[name]) is None else known)
+        worth = {name: _mean_r(values, table) for name, values in alone.items()}
+    best = max(members, key=lambda name: -1.0 if (r := worth[name]) is None else r)
     prompts: dict[str, list[str]] = {}
     for name in members:
         prompts.setdefault(name.split("/")[0], []).append(name)
     # the label with the highest mean of 0 and 1 is the one with most votes
     ways = {f"{best} alone": alone[best], "vote" if table.label_sets else "plain mean": plain}
     for size in range(2, len(members)) if len(members) <= 8 else ():
-        some = [_means(table, own) for own in combinations(members, size)]
+        some = [_means(table, jury) for jury in combinations(members, size)]
         ways[f"best {size}, chosen on other sources"] = _choose_elsewhere(
             some, table, fitter, pairs
         )
     if 1 < len(prompts) < len(members):
         ways["mean by judge, then over judges"] = np.mean(
-            [_means(table, own) for own in prompts.values()], axis=0
+            [_means(table, jurors) for jurors in prompts.values()], axis=0
         )
     learned = "confusion tables" if table.label_sets else "weights, none negative"
     ways[f"learned {learned}"] = _predict_unseen(table, fitter, members)
@@ -444,11 +444,13 @@ def juries(
     # jury
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
     first = f"{best} alone"
-    over = {name: Estimate(None) if name == first else _difference(one, ways[first], table, pairs)
-            for name, one in ways.items()}  # fmt: skip
+    over = {
+        name: Estimate(None) if name == first else _difference(way, ways[first], table, pairs)
+        for name, way in ways.items()
+    }
     return tuple(
-        JuryAgreement(name, _mean_r(one, table), _share_right(one, table, pairs), over[name])
-        for name, one in ways.items()
+        JuryAgreement(name, _mean_r(values, table), _share_right(values, table, pairs), over[name])
+        for name, values in ways.items()
     )
 
 
@@ -460,12 +462,12 @@ def _choose_elsewhere(
         # folds may choose juries with other means, which would lower r over all folds
         masked = list(map(np.ma.masked_invalid, juries))
         juries = [((x - x.mean(axis=0)) / x.std(axis=0)).filled(np.nan) for x in masked]
-    chosen = np.full(table.human.shape, np.nan)
+    scores = np.full(table.human.shape, np.nan)
     for inside in fold_masks(table.groups, FOLDS, seed=fitter.seed):
         others = table.rows(~inside)
-        worth = np.array([_worth(one[~inside], others, pairs) for one in juries], float)
-        chosen[inside] = juries[int(np.argmax(np.nan_to_num(worth, nan=-1.0)))][inside]
-    return chosen
+        worth = np.array([_worth(jury[~inside], others, pairs) for jury in juries], float)
+        scores[inside] = juries[int(np.argmax(np.nan_to_num(worth, nan=-1.0)))][inside]
+    return scores
 
 
 def _worth(scores: Floats, table: FeatureTable, pairs: Set[str]) -> float | None:
@@ -478,11 +480,11 @@ def _means(table: FeatureTable, members: Collection[str]) -> Floats:
     """Return the mean score of these jurors, shape (n, aspects); NaN if one of them is missing."""
     means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
-        own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
+        columns = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
         if aspect in table.labels:  # who never gave a label has no column of it
-            means[:, at] = table.features[:, own].sum(axis=1) / len(members)
-        elif own:
-            means[:, at] = table.features[:, own].mean(axis=1)
+            means[:, at] = table.features[:, columns].sum(axis=1) / len(members)
+        elif columns:
+            means[:, at] = table.features[:, columns].mean(axis=1)
     return means
 
 
@@ -492,31 +494,31 @@ def _mean_r(values: Floats, table: FeatureTable) -> float | None:
         return None
     pairs = [pair_up(x, y) for x, y in zip(values.T, table.human.T, strict=True)
              if not np.isnan(x).all()]  # fmt: skip
-    return mean_if_all([pearson(one.scores, one.human) for one in pairs]) if pairs else None
+    return mean_if_all([pearson(pair.scores, pair.human) for pair in pairs]) if pairs else None
 
 
 def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
     """Return how much more often values are right than others, or else the difference in r."""
-    (right, units), (of_others, _) = (_right(one, table, pairs) for one in (values, others))
+    (right, units), (of_others, _) = (_right(side, table, pairs) for side in (values, others))
     if len(right) != len(of_others):  # some aspects could not be learned
         return Estimate(None)
     if len(right):
         return share_difference(right, of_others, units).difference
-    drawn, count = list[Floats](), 0
+    differences, count = list[Floats](), 0
     for x, y, ratings in zip(values.T, others.T, table.human.T, strict=True):
         there = ~np.isnan(x) & ~np.isnan(y)
         if not there.any():
             continue
         groups = table.groups[there].tolist()
-        both = [pair_up(one[there], ratings[there], groups=groups) for one in (x, y)]
+        both = [pair_up(scores[there], ratings[there], groups=groups) for scores in (x, y)]
         # equal seeds draw the same sources
-        a, b = (resample(one, "dataset", resamples=1000, seed=0)["pearson"] for one in both)
-        drawn.append(a - b)
+        a, b = (resample(pair, "dataset", resamples=1000, seed=0)["pearson"] for pair in both)
+        differences.append(a - b)
         count = number_of_groups(both[0])
-    if not drawn:
+    if not differences:
         return Estimate(None)
     a_r, b_r = _mean_r(values, table), _mean_r(others, table)
-    return difference_between(a_r, b_r, np.mean(drawn, axis=0), count).difference
+    return difference_between(a_r, b_r, np.mean(differences, axis=0), count).difference
 
 
 def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
@@ -543,31 +545,31 @@ def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats
         best = np.bincount(table.groups[rated], ratings[rated])[np.unique(table.groups[rated])]
         by_group = bool(np.isin(ratings[rated], (0, 1)).all() and (best == 1).all())
         paired = [id_ in pairs for id_ in table.ids]
-        for one in alternatives(paired, table.groups.tolist(), by_group=by_group):
-            columns.append(np.array([one.column(scores), one.column(ratings)]))
-            groups += [(at, one.sided, group) for group in one.groups]
-            units += one.units
+        for unit in alternatives(paired, table.groups.tolist(), by_group=by_group):
+            columns.append(np.array([unit.column(scores), unit.column(ratings)]))
+            groups += [(at, unit.sided, group) for group in unit.groups]
+            units += unit.units
     if not columns:
         return np.empty(0), np.empty(0, int)
     # over all aspects together, since the choices of one source are not independent
-    found = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
-    return found.shares[0], found.units
+    choices = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
+    return choices.shares[0], choices.units
 
 
 def _right_labels(values: Floats, table: FeatureTable) -> tuple[Floats, Codes]:
     """Return the share of the raters of each text who gave the label with the highest value."""
     shares, units = list[Floats](), list[Codes]()
-    for own in table.label_sets:
-        at = [table.aspects.index(name) for name in own]
-        known = ~np.isnan(values[:, at]).any(axis=1) & ~np.isnan(table.human[:, at]).any(axis=1)
+    for labels in table.label_sets:
+        at = [table.aspects.index(name) for name in labels]
+        usable = ~np.isnan(values[:, at]).any(axis=1) & ~np.isnan(table.human[:, at]).any(axis=1)
         # the rest belongs to labels that no rater gave
         value, people = (
-            np.column_stack([one, 1 - one.sum(axis=1)])
-            for one in (values[known][:, at], table.human[known][:, at])
+            np.column_stack([shares_of_labels, 1 - shares_of_labels.sum(axis=1)])
+            for shares_of_labels in (values[usable][:, at], table.human[usable][:, at])
         )
         first = np.isclose(value, value.max(axis=1, keepdims=True), rtol=0, atol=1e-9)
         shares.append((first * people).sum(axis=1) / first.sum(axis=1))
-        units.append(table.groups[known])
+        units.append(table.groups[usable])
     return np.concatenate(shares), np.unique(np.concatenate(units), return_inverse=True)[1]
 
 
@@ -594,34 +596,34 @@ def worths(
         )
     if len(np.unique(table.groups)) < 10:
         raise DataError("fewer than 10 rated sources are too few for an interval")
-    known = {name: costs.get(name) for name in members}
+    cost_of = {name: costs.get(name) for name in members}
     out = list[str]()
-    left = _gains(table, fitter, members)
-    first = left
-    while len(left) > 1:
-        weak = [name for name, (_, low, _) in left.items() if low <= 0]
+    gains = _gains(table, fitter, members)
+    first = gains
+    while len(gains) > 1:
+        weak = [name for name, (_, low, _) in gains.items() if low <= 0]
         if not weak:
             break
-        out.append(max(weak, key=lambda name: (known[name] or 0.0, -left[name][0])))
+        out.append(max(weak, key=lambda name: (cost_of[name] or 0.0, -gains[name][0])))
         rest = [name for name in members if name not in out]
         if len(rest) == 1:
             break
-        left = _gains(table, fitter, rest)
-    found = []
+        gains = _gains(table, fitter, rest)
+    rows = []
     for name in members:
-        own = _means(table, [name])
-        alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
-        found.append(Worth(name, alone, right, *first[name], known[name], name in out))
+        scores = _means(table, [name])
+        alone, right = _mean_r(scores, table), _share_right(scores, table, pairs).value
+        rows.append(Worth(name, alone, right, *first[name], cost_of[name], name in out))
     # a juror without a price cannot be ranked by gain per dollar
-    by_price = all(one.per_dollar.value is not None for one in found)
-    value = {one.juror: one.per_dollar.value if by_price else one.gain for one in found}
-    return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
+    by_price = all(row.per_dollar.value is not None for row in rows)
+    value = {row.juror: row.per_dollar.value if by_price else row.gain for row in rows}
+    return sorted(rows, key=lambda row: (row.leave_out, -(value[row.juror] or 0.0)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
     """Return the jurors of features named `ASPECT/JUROR` or `JUROR/ASPECT`, in order."""
-    found = (juror_of(name, aspects) for name in names)
-    return tuple(dict.fromkeys(juror for juror in found if juror))
+    jurors = (juror_of(name, aspects) for name in names)
+    return tuple(dict.fromkeys(juror for juror in jurors if juror))
 
 
 def juror_of(name: str, aspects: Iterable[str]) -> str:
@@ -661,14 +663,14 @@ def _gains(
 ) -> dict[str, tuple[float, float, float]]:
     """Return each member's gain with its interval, in a jury of the members."""
     whole = _errors(table, fitter, members)
-    found = dict[str, tuple[float, float, float]]()
+    gains = dict[str, tuple[float, float, float]]()
     codes = np.unique(table.groups, return_inverse=True)[1]
     for name in members:
-        without = _errors(table, fitter, [one for one in members if one != name])
+        without = _errors(table, fitter, [member for member in members if member != name])
         mean = (without - whole).mean()
         influences = np.bincount(codes, weights=without - whole - mean) / len(whole)
-        found[name] = (float(mean), *t_interval(mean, influences, CONFIDENCE).tolist())
-    return found
+        gains[name] = (float(mean), *t_interval(mean, influences, CONFIDENCE).tolist())
+    return gains
 
 
 def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
@@ -691,13 +693,15 @@ def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str])
     gives each label. NaN for an aspect on which no member rises with the ratings: all weights would
     be 0.
     """
-    own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
+    columns = [
+        at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members
+    ]
     # a vote for one label speaks against the others
     learner = "ridge" if table.label_sets else "nnls"
     part = table.with_features(
         {
             table.names[at]: dict(zip(table.ids, table.features[:, at].tolist(), strict=True))
-            for at in own
+            for at in columns
         }
     )
     predicted = np.full(part.human.shape, np.nan)

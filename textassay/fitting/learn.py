@@ -175,9 +175,9 @@ def background_rows(
     if aggregator.explains_exactly:
         return ()
     # a fixed seed, so that the same rows yield the same evaluator file
-    drawn = np.random.default_rng(0).permutation(len(train.ids))[:32]
-    chosen: Floats = train.features[np.sort(drawn)]
-    return tuple(tuple(None if v != v else float(v) for v in row) for row in chosen)
+    sampled = np.random.default_rng(0).permutation(len(train.ids))[:32]
+    rows: Floats = train.features[np.sort(sampled)]
+    return tuple(tuple(None if v != v else float(v) for v in row) for row in rows)
 
 
 def correlations(predicted: Floats, test: FeatureTable) -> Json:
@@ -190,9 +190,9 @@ def correlations(predicted: Floats, test: FeatureTable) -> Json:
         for p, h in zip(predicted.T, test.human.T, strict=True)
     ]
     return {
-        "pearson": mean_if_all([one.pearson for one in agreements]),
-        "spearman": mean_if_all([one.spearman for one in agreements]),
-        "coverage": min((one.coverage or 0.0) for one in agreements),
+        "pearson": mean_if_all([agreement.pearson for agreement in agreements]),
+        "spearman": mean_if_all([agreement.spearman for agreement in agreements]),
+        "coverage": min((agreement.coverage or 0.0) for agreement in agreements),
     }
 
 
@@ -236,9 +236,9 @@ class Unseen:
 
     def at_most(self, rows: int, seed: int) -> Unseen:
         """Return the first repeat, with whole groups of about this number of rows."""
-        kept = draw_groups(self.rows.groups, rows, seed=seed)
-        first = tuple(replace(fold, inside=fold.inside[kept]) for fold in self.repeats[0])
-        return Unseen(self.rows.rows(kept), (first,))
+        selected = draw_groups(self.rows.groups, rows, seed=seed)
+        first = tuple(replace(fold, inside=fold.inside[selected]) for fold in self.repeats[0])
+        return Unseen(self.rows.rows(selected), (first,))
 
     def predict(
         self,
@@ -349,11 +349,11 @@ class _Predictions:
     """The predictions of all folds of all repeats, concatenated."""
 
     def __init__(self, repeats: Sequence[Sequence[_LeftOutRows]]) -> None:
-        self.parts = [one for repeat in repeats for one in repeat]
-        self._human = np.concatenate([one.rows.human for one in self.parts])
-        self._groups = np.concatenate([one.rows.groups for one in self.parts])
-        sizes = [len(one.rows.ids) for one in self.parts]
-        repeat = np.repeat(np.arange(len(repeats)), [len(one) for one in repeats])
+        self.parts = [part for repeat in repeats for part in repeat]
+        self._human = np.concatenate([part.rows.human for part in self.parts])
+        self._groups = np.concatenate([part.rows.groups for part in self.parts])
+        sizes = [len(part.rows.ids) for part in self.parts]
+        repeat = np.repeat(np.arange(len(repeats)), [len(folds) for folds in repeats])
         self._repeat, self._fold = np.repeat(repeat, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
     def others(self, number: int) -> Mask:
@@ -363,19 +363,18 @@ class _Predictions:
 
     def weigh(self, saved: Aggregator) -> Aggregator:
         """Weigh the members of each fold's blend, and return the saved blend with weights."""
-        found = [
-            one.fitted[BLEND].by_member(one.rows.features, systems=one.rows.systems)
-            for one in self.parts
+        by_fold = [
+            p.fitted[BLEND].by_member(p.rows.features, systems=p.rows.systems) for p in self.parts
         ]
-        held_out, known = [], []
+        held_out, usable = [], []
         for at, names in enumerate(saved.members_):
             # members that could be learned from all rows, and also without each fold
-            common = [name for name in names if all(name in fold[at] for fold in found)]
+            common = [name for name in names if all(name in fold[at] for fold in by_fold)]
             predicted = {
-                name: np.concatenate([fold[at][name] for fold in found]) for name in common
+                name: np.concatenate([fold[at][name] for fold in by_fold]) for name in common
             }
             there = ~np.isnan([self._human[:, at], *predicted.values()]).any(axis=0)
-            known.append(there)
+            usable.append(there)
             held_out.append(
                 HeldOut(
                     self._human[there, at],
@@ -384,12 +383,12 @@ class _Predictions:
                     dict.fromkeys({*names} - {*common}, "cannot be learned without some fold"),
                 )
             )
-        for number, one in enumerate(self.parts):
+        for number, part in enumerate(self.parts):
             others = self.others(number)
             # a single fold keeps equal weights
             if others.any():
-                one.fitted[BLEND] = one.fitted[BLEND].weigh_members(
-                    [rows.rows(others[there]) for rows, there in zip(held_out, known, strict=True)]
+                part.fitted[BLEND] = part.fitted[BLEND].weigh_members(
+                    [rows.rows(others[there]) for rows, there in zip(held_out, usable, strict=True)]
                 )
         return saved.weigh_members(held_out)
 
@@ -397,7 +396,7 @@ class _Predictions:
         """Return the error of each aggregator on some of the predictions."""
         errors = {}
         for name in names:
-            predicted = np.concatenate([predict(one.fitted[name], one.rows) for one in self.parts])
+            predicted = np.concatenate([predict(p.fitted[name], p.rows) for p in self.parts])
             errors[name] = relative_error(predicted[rows], self._human[rows])
         return errors
 
@@ -414,16 +413,16 @@ def _choose_by_left_out(
     """
     if not saved.fitted:
         raise DataError(_reasons(saved.failed))
-    kept = [[one for one in repeat if one.fitted] for repeat in repeats]
-    for before, after in zip(repeats, kept, strict=True):
+    learned = [[part for part in repeat if part.fitted] for repeat in repeats]
+    for before, after in zip(repeats, learned, strict=True):
         if not after:
             why = _reasons(before[0].failed)
             raise DataError(f"nothing can be learned without the sources of one fold: {why}")
-    predictions, failed = _Predictions(kept), dict(saved.failed)
+    predictions, failed = _Predictions(learned), dict(saved.failed)
     # an aggregator that cannot be fitted without some fold has no error to be compared by
-    for one in predictions.parts:
-        failed |= one.failed
-    fitted = {name: one for name, one in saved.fitted.items() if name not in failed}
+    for part in predictions.parts:
+        failed |= part.failed
+    fitted = {name: aggregator for name, aggregator in saved.fitted.items() if name not in failed}
     if not fitted:
         raise DataError(_reasons(failed))
     if BLEND in fitted:
@@ -434,11 +433,11 @@ def _choose_by_left_out(
             return ChosenAggregator(names[0], aggregators, {}, {})
         return _least_error(aggregators, predictions.errors(list(fitted), rows), failed)
 
-    def fold(one: _LeftOutRows, number: int) -> Fold:
-        own = {name: one.fitted[name] for name in fitted}
-        return Fold(choice(own, predictions.others(number)), one.train, one.inside)
+    def fold(part: _LeftOutRows, number: int) -> Fold:
+        aggregators = {name: part.fitted[name] for name in fitted}
+        return Fold(choice(aggregators, predictions.others(number)), part.train, part.inside)
 
     numbers = count()
-    unseen = tuple(tuple(fold(one, next(numbers)) for one in repeat) for repeat in kept)
-    everything = np.ones(sum(len(one.rows.ids) for one in predictions.parts), bool)
+    unseen = tuple(tuple(fold(part, next(numbers)) for part in repeat) for repeat in learned)
+    everything = np.ones(sum(len(part.rows.ids) for part in predictions.parts), bool)
     return choice(fitted, everything), Unseen(table, unseen)

@@ -50,14 +50,14 @@ def read_table(
     rated = human_aspects(info, aspects)
     names = _feature_names(data, patterns, scores)
     labels = {name: data.labels.unordered_labels("human", name) for name in rated}
-    found = _find_rows(data, names, scores, labels)
-    features = _features_of(found, names, scores, info)
-    rows = found.rows
+    table = _find_rows(data, names, scores, labels)
+    features = _features_of(table, names, scores, info)
+    rows = table.rows
     human = np.array([row.human for row in rows], float)
-    columns = [one for name in rated for one in share_names(name, labels[name]) or (name,)]
-    label_sets = [share_names(name, own) for name, own in labels.items() if own]
-    kept = _can_be_learned(human, columns, frozenset(chain(*label_sets)), info)
-    learned = tuple(compress(columns, kept))
+    columns = [column for name in rated for column in share_names(name, labels[name]) or (name,)]
+    label_sets = [share_names(name, words) for name, words in labels.items() if words]
+    learnable = _can_be_learned(human, columns, frozenset(chain(*label_sets)), info)
+    learned = tuple(compress(columns, learnable))
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in learned}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
     # as `source_label` begins
@@ -66,7 +66,7 @@ def read_table(
         ids=ids,
         features=features,
         names=names,
-        human=np.ascontiguousarray(human[:, kept]),
+        human=np.ascontiguousarray(human[:, learnable]),
         aspects=learned,
         label_sets=tuple(filter(None, (tuple(n for n in s if n in learned) for s in label_sets))),
         groups=group_codes(sources),
@@ -74,16 +74,16 @@ def read_table(
         annotators={
             name: rating_table(ratings)
             for name, ratings in annotators.items()
-            if any(len(own) > 1 for own in ratings)
+            if any(len(single) > 1 for single in ratings)
         },
-        left_out=found.left_out,
-        other_texts=found.other_texts,
-        unrated=found.unrated,
+        left_out=table.left_out,
+        other_texts=table.other_texts,
+        unrated=table.unrated,
         systems=systems,
         all_aspects=tuple(dict.fromkeys((*info.human, *learned))),
         raters=raters,
         sources=sources,
-        pool=found.pool(),
+        pool=table.pool(),
     )
 
 
@@ -94,11 +94,11 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
             " (ratings of a conversation do not rate its turns and calls)"
         )
-    chosen = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
-    for name in chosen:
+    aspects = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
+    for name in aspects:
         if name not in info.human:
             raise UnknownName(f"human aspect of {info.name}:", name, list(info.human))
-    return chosen
+    return aspects
 
 
 def _feature_names(
@@ -181,27 +181,27 @@ class _FoundRows:
 def _find_rows(
     data: Examples, names: Sequence[str], scores: FeatureScores, labels: Labels
 ) -> _FoundRows:
-    found = _FoundRows()
+    table = _FoundRows()
     for example in data:
         if scores:
-            found.ids.add(example.id)
+            table.ids.add(example.id)
         row = _FeatureRow(
             id=example.id,
             features=np.array(read_row(example, names, scores), float),
-            human=[one for name, own in labels.items() for one in _ratings(example, name, own)],
+            human=[rating for name, w in labels.items() for rating in _ratings(example, name, w)],
             # a table of ratings by id need not name the source: the run's own data may
             source=source_label(example) or scores.sources.get(example.id),
             system=example.system,
             rater=rater_of(example),
             annotators={
                 column: ratings
-                for name, own in labels.items()
+                for name, words in labels.items()
                 if name in example.annotators
-                for column, ratings in _single_ratings(example.annotators[name], name, own)
+                for column, ratings in _single_ratings(example.annotators[name], name, words)
             },
         )
-        found.add(row, is_other_text=row.is_rated and scores.are_of_another_text(example))
-    return found
+        table.add(row, is_other_text=row.is_rated and scores.are_of_another_text(example))
+    return table
 
 
 def _ratings(example: Example, aspect: str, labels: Sequence[str]) -> list[float | None]:
@@ -209,43 +209,43 @@ def _ratings(example: Example, aspect: str, labels: Sequence[str]) -> list[float
     mean = example.human.get(aspect)
     if not labels:
         return [mean]
-    given = [one for one in example.annotators.get(aspect, (mean,)) if one is not None]
-    return [given.count(at) / len(given) if given else None for at in range(len(labels))]
+    ratings = [rating for rating in example.annotators.get(aspect, (mean,)) if rating is not None]
+    return [ratings.count(at) / len(ratings) if ratings else None for at in range(len(labels))]
 
 
 def _single_ratings(
-    given: tuple[float | None, ...], aspect: str, labels: Sequence[str]
+    ratings: tuple[float | None, ...], aspect: str, labels: Sequence[str]
 ) -> Iterator[tuple[str, tuple[float | None, ...]]]:
     """Yield the name of a column, and the ratings of single raters in it.
 
     Labels without an order have a column each, of 1 for raters who gave it and 0 for others.
     """
     if not labels:
-        yield aspect, given
+        yield aspect, ratings
     for at, name in enumerate(share_names(aspect, labels)):
-        yield name, tuple(None if one is None else float(one == at) for one in given)
+        yield name, tuple(None if rating is None else float(rating == at) for rating in ratings)
 
 
 # ---- checks ----
 
 
 def _features_of(
-    found: _FoundRows, names: Sequence[str], scores: FeatureScores, info: DataInfo
+    table: _FoundRows, names: Sequence[str], scores: FeatureScores, info: DataInfo
 ) -> Floats:
     """Return the features of the rated rows, shape (n, features); each has a value in some row."""
     scored = {id_ for values in scores.values() for id_ in values}
-    if scores and not scored & found.ids:
+    if scores and not scored & table.ids:
         raise DataError(
             f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
-            f"the data {sorted(found.ids)[:3]}"
+            f"the data {sorted(table.ids)[:3]}"
         )
-    if not found.rows:
-        other = f"; {found.other_texts} have another text than was scored under their id"
+    if not table.rows:
+        other = f"; {table.other_texts} have another text than was scored under their id"
         raise DataError(
-            f"{info.name}: the {found.left_out} rated rows have none of the features"
-            f"{other * bool(found.other_texts)}"
+            f"{info.name}: the {table.left_out} rated rows have none of the features"
+            f"{other * bool(table.other_texts)}"
         )
-    features = np.array([row.features for row in found.rows])
+    features = np.array([row.features for row in table.rows])
     for name, column in zip(names, features.T, strict=True):
         if np.isnan(column).all():
             raise DataError(
@@ -265,12 +265,12 @@ def _can_be_learned(
         labels: Names of the columns that are labels without an order.
         info: The data.
     """
-    kept = [
+    learnable = [
         name not in labels or len(np.unique(column[~np.isnan(column)])) > 1
         for name, column in zip(columns, human.T, strict=True)
     ]
-    if not any(kept):
+    if not any(learnable):
         raise DataError(
             f"{info.name}: people gave every text the same label, so nothing can be learned"
         )
-    return kept
+    return learnable

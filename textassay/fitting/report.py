@@ -60,9 +60,9 @@ def provenance(
 
 def fractions(request: FitRequest) -> Json:
     """Return the shares of training and held-out rows, if they were given."""
-    given = {"train_fraction": request.train_fraction, "test_fraction": request.test_fraction}
-    known = {name: share for name, share in given.items() if share is not None}
-    return known or {"train_fraction": request.share}
+    shares = {"train_fraction": request.train_fraction, "test_fraction": request.test_fraction}
+    shares_given = {name: share for name, share in shares.items() if share is not None}
+    return shares_given or {"train_fraction": request.share}
 
 
 def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:
@@ -84,9 +84,9 @@ def report_tables(report: Json) -> list[Table]:
     """Return all parts of the report."""
     tables = [_head(report)]
     if "rubric" in report:
-        tables += [_round(one) for one in report["rubric"]]
+        tables += [_round(part) for part in report["rubric"]]
     if "alignment" in report:
-        tables += [_layer(one) for one in report["alignment"]]
+        tables += [_layer(layer) for layer in report["alignment"]]
     tables += [*_held_out_table(report["held_out"]), _importance(report["importance"])]
     if report.get("criteria"):
         tables.append(_criteria(report["criteria"]))
@@ -98,16 +98,16 @@ def report_tables(report: Json) -> list[Table]:
 
 
 def _head(report: Json) -> Table:
-    data, split, chosen = report["data"], report["split"], report["aggregators"]
+    data, split, aggregators = report["data"], report["split"], report["aggregators"]
     sizes = {name: f"{split[name]['rows']} rows in {split[name]['groups']} groups"
              for name in ("train", "held_out")}  # fmt: skip
     rows = [
         ("learned from", f"{data['path'] or 'data in memory'}: {sizes['train']}"),
         ("held out", _describe_rows(sizes["held_out"], split)),
-        ("aggregator", f"{chosen['chosen']} over {len(report['features'])} features"),
+        ("aggregator", f"{aggregators['chosen']} over {len(report['features'])} features"),
     ]
-    if chosen["cross_validated_error"]:
-        errors = chosen["cross_validated_error"].items()
+    if aggregators["cross_validated_error"]:
+        errors = aggregators["cross_validated_error"].items()
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
         rows.append(("error over folds, relative to predicting the mean", listed))
     notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
@@ -123,10 +123,10 @@ def _head(report: Json) -> Table:
     if other := data.get("other_texts"):
         text = f"{other} rated rows have another text than was scored under their id, so these"
         notes.append(Note(f"{text} scores are left out", warning=True))
-    notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
+    notes += [Note(f"could not be fitted: {n}: {why}") for n, why in aggregators["failed"].items()]
     notes += _means(report["aspects"])
     # if most rows lack a feature, its value is mostly its mean, and its weight is meaningless
-    coverage = {name: one["coverage"] for name, one in report["features"].items()}
+    coverage = {name: feature["coverage"] for name, feature in report["features"].items()}
     sparse = [f"{name} {share:.0%}" for name, share in coverage.items() if share < 0.5]
     if sparse:
         notes.append(Note(f"features that fewer than half of the rows have: {', '.join(sparse)}"))
@@ -146,34 +146,34 @@ def _describe_rows(size: str, split: Json) -> str:
 
 def _means(aspects: Json) -> Iterator[Note]:
     """Yield the effect of means of systems and sources, for each aspect and kind tried."""
-    for aspect, one in aspects.items():
+    for aspect, content in aspects.items():
         for kind in ("systems", "sources"):
-            if not (means := one["learning"].get(kind)):
+            if not (means := content["learning"].get(kind)):
                 continue
             errors, used = means["held_out_error"], "" if means["used"] else "do not "
-            given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
+            where = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
             yield Note(
-                f"{aspect}: the means of {means['known']} {kind} {used}take part{given}; error over"
-                f" folds that leave out {means['left_out']}: {errors['without']:.3f} without,"
+                f"{aspect}: the means of {means['known']} {kind} {used}take part{where}; error"
+                f" over folds that leave out {means['left_out']}: {errors['without']:.3f} without,"
                 f" {errors['with']:.3f} with"
             )
 
 
-def _round(one: Json) -> Table:
+def _round(content: Json) -> Table:
     """Return the criteria proposed for a rubric in one round, and the decisions on them."""
     rows = [
         (row["criterion"], "new" if row["new"] else "from before",
          "stays" if row["kept"] else row["reason"], _ends(row["ci"]) if row["kept"] else None)
-        for row in one["criteria"]
+        for row in content["criteria"]
     ]  # fmt: skip
     columns = (
         Column("criterion", "criterion"), Column("new", "proposed"), Column("decision", "decision"),
         Column("importance", "importance", "interval", 4),
     )  # fmt: skip
-    finished = not any(row["new"] and row["kept"] for row in one["criteria"])
+    finished = not any(row["new"] and row["kept"] for row in content["criteria"])
     notes = (Note("no new criterion helps: the rubric is finished"),) if finished else ()
-    shown = len({id_ for ids in one["shown"].values() for id_ in ids})
-    title = f"rubric, round {one['round']}, from {shown} rated texts"
+    texts = len({id_ for ids in content["shown"].values() for id_ in ids})
+    title = f"rubric, round {content['round']}, from {texts} rated texts"
     return Table(columns, rows, notes, title)
 
 
@@ -199,7 +199,7 @@ def _layer(layer: Json) -> Table:
 def _criteria(criteria: Json) -> Table:
     """Return the meaning of each criterion of the tree."""
     columns = Column("criterion", "criterion"), Column("definition", "definition")
-    rows = [(id_, one["definition"]) for id_, one in criteria.items()]
+    rows = [(id_, criterion["definition"]) for id_, criterion in criteria.items()]
     return Table(columns, rows, title="criteria, as the judge is shown them")
 
 
@@ -208,9 +208,9 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in COEFFICIENTS),
         Column("better", "evaluator better by (p)"),
     )  # fmt: skip
-    for aspect, one in held_out["aspects"].items():
+    for aspect, content in held_out["aspects"].items():
         rows: list[tuple[Cell, ...]] = []
-        for name, row in one["agreement"].items():
+        for name, row in content["agreement"].items():
             if "failed" in row:
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
@@ -218,19 +218,19 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             if "chosen" in row:
                 label = f"{name}: {_list_names(list(row['chosen']))}"
             figures = (Estimate(row[c], *(row["ci"][c] or ())) for c in COEFFICIENTS)
-            better = _better(one["evaluator_minus"].get(name), one["resamples"])
+            better = _better(content["evaluator_minus"].get(name), content["resamples"])
             rows.append((label, *figures, better))
-        failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
+        failed = {n: row["failed"] for n, row in content["agreement"].items() if "failed" in row}
         notes = [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
-        if shuffled := one.get("shuffled"):
+        if shuffled := content.get("shuffled"):
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
             meaning = "what the same learning has where there is nothing to learn, in place of 0"
             notes.append(Note(f"ratings shuffled: {meaning}"))
-        if one.get("note"):
-            notes.append(Note(f"{aspect}: {one['note']}"))
-        notes += _in_words(aspect, one)
-        yield Table(columns, rows, tuple(notes), f"{aspect}, {one['n']} held-out rows")
+        if content.get("note"):
+            notes.append(Note(f"{aspect}: {content['note']}"))
+        notes += _in_words(aspect, content)
+        yield Table(columns, rows, tuple(notes), f"{aspect}, {content['n']} held-out rows")
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
     coefficients = (Column(c, c.capitalize(), "number") for c in COEFFICIENTS)
     yield Table((Column("name", "mean over the aspects"), *coefficients), means)
@@ -240,9 +240,9 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         yield Table((Column("name", "of labels without an order"), same), rows)
 
 
-def _in_words(aspect: str, one: Json) -> Iterator[Note]:
+def _in_words(aspect: str, content: Json) -> Iterator[Note]:
     """Yield the rows that are above the evaluator, and the plain mean if there are few ratings."""
-    rows, evaluator = one["agreement"], one["agreement"][EVALUATOR]
+    rows, evaluator = content["agreement"], content["agreement"][EVALUATOR]
     ahead = []
     for name in (SINGLE, "avg", "corrw"):
         row = rows.get(name, {})
@@ -260,9 +260,9 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
         )
     plain = rows.get("avg", {})
     # so few ratings never show that weights are no better (`benchmarks.learning.few_ratings`)
-    if one["n"] >= 40 or evaluator["pearson"] is None or plain.get("pearson") is None:
+    if content["n"] >= 40 or evaluator["pearson"] is None or plain.get("pearson") is None:
         return
-    delta = one["evaluator_minus"]["avg"]["pearson"]
+    delta = content["evaluator_minus"]["avg"]["pearson"]
     if delta["difference"] > 0 and delta["significant"]:
         words = "learned weights are better than the plain mean of the features"
     else:
@@ -271,7 +271,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
             " for features that are ratings of the aspect); with so few ratings of recorded judges,"
             " learned weights were ahead by more than .02 in six of ten cases, and behind in two"
         )
-    yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")
+    yield Note(f"{aspect}: {content['n']} ratings are few to learn weights from: {words}")
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -283,21 +283,21 @@ def _list_names(names: Sequence[str]) -> str:
 def _better(difference: Json | None, resamples: int) -> str:
     if not difference:
         return ""
-    known = [difference[c] for c in ("pearson", "spearman")]
+    differences = [difference[c] for c in ("pearson", "spearman")]
     return " / ".join(
-        f"{one['difference']:+.3f}{_probability(one, resamples)}"
-        for one in known
-        if one["difference"] is not None
+        f"{delta['difference']:+.3f}{_probability(delta, resamples)}"
+        for delta in differences
+        if delta["difference"] is not None
     )
 
 
-def _probability(one: Json, resamples: int) -> str:
+def _probability(delta: Json, resamples: int) -> str:
     """Return the p-value, or the bound that the number of resamples can show."""
-    if one["p"] is None:
+    if delta["p"] is None:
         return ""
     least = 2 / (resamples + 1)
-    p = f"<{least:.3f}" if one["p"] <= least else f"{one['p']:.3f}"
-    return f" ({p}{'*' if one['significant'] else ''})"
+    p = f"<{least:.3f}" if delta["p"] <= least else f"{delta['p']:.3f}"
+    return f" ({p}{'*' if delta['significant'] else ''})"
 
 
 def _importance(importance: Json) -> Table:
@@ -357,8 +357,8 @@ def _ablations(report: Json) -> Table:
 
 def _ranking(report: Json) -> Table:
     rows = [
-        (aspect, *(one.get(name, {}).get("share") for name in ("evaluator", "best single")))
-        for aspect, one in report["ranking"].items()
+        (aspect, *(shares.get(name, {}).get("share") for name in ("evaluator", "best single")))
+        for aspect, shares in report["ranking"].items()
     ]
     columns = (
         Column("aspect", "items whose rank within their source is people's"),
@@ -372,7 +372,7 @@ def _experts(report: Json) -> Table:
         "mean_of_pairs", "one_with_the_others", "evaluator_with_the_mean", "evaluator_with_one",
     )  # fmt: skip
     rows = [
-        (aspect, *(_both(one[name]) for name in names)) for aspect, one in report["experts"].items()
+        (aspect, *(_both(row[name]) for name in names)) for aspect, row in report["experts"].items()
     ]
     columns = (Column(name, name.replace("_", " "), "number") for name in names)
     return Table((Column("aspect", "annotators"), *columns), rows)
@@ -382,8 +382,8 @@ def _ends(ends: list[float] | None) -> str:
     return f"[{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
 
 
-def _mean_of_both(one: Json) -> str:
-    return _both({c: one[c] and one[c]["mean"] for c in ("pearson", "spearman")})
+def _mean_of_both(figures: Json) -> str:
+    return _both({c: figures[c] and figures[c]["mean"] for c in ("pearson", "spearman")})
 
 
 def _both(figures: Json) -> str:
@@ -430,15 +430,15 @@ class Fit(Displayed):
             raise RunFolderError(f"{file} cannot be read: {error}") from error
         try:
             unscored = dict(report.get("unscored", {}))
-            found = cls(evaluator, report, folder, unscored, scores)
+            fit = cls(evaluator, report, folder, unscored, scores)
             # the report has no digest and many parts: it is valid if it can be shown
-            repr(found), found.text
+            repr(fit), fit.text
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise RunFolderError(
                 f"{file} is not a report of fit ({type(error).__name__}: {error}); restore it, or"
                 " fit again"
             ) from error
-        return found
+        return fit
 
     @property
     def document(self) -> Json:
@@ -467,14 +467,14 @@ class Fit(Displayed):
         import pandas as pd  # heavy, and only this method's
 
         rows = []
-        for aspect, one in self.report["held_out"]["aspects"].items():
-            for name, row in one["agreement"].items():
-                found: dict[str, object] = {"aspect": aspect, "name": name, "n": one["n"]}
-                found["feature"] = row.get("feature")
+        for aspect, content in self.report["held_out"]["aspects"].items():
+            for name, row in content["agreement"].items():
+                line: dict[str, object] = {"aspect": aspect, "name": name, "n": content["n"]}
+                line["feature"] = row.get("feature")
                 for c in COEFFICIENTS if "failed" not in row else ():
                     low, high = row["ci"][c] or (None, None)
-                    found |= {c: row[c], f"{c}_low": low, f"{c}_high": high}
-                rows.append(found)
+                    line |= {c: row[c], f"{c}_low": low, f"{c}_high": high}
+                rows.append(line)
         return pd.DataFrame(rows)
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -486,7 +486,7 @@ class Fit(Displayed):
             StorageError: The folder cannot be written.
         """
         folder = Path(folder)
-        lines = "".join(json.dumps(one) + "\n" for one in self.predictions)
+        lines = "".join(json.dumps(score) + "\n" for score in self.predictions)
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.document)
@@ -511,9 +511,9 @@ class Fit(Displayed):
 
     def __repr__(self) -> str:
         mean = self.report["held_out"]["mean"].get("evaluator", {}).get("pearson")
-        found = "undefined" if mean is None else f"{mean:.3f}"
+        pearson = "undefined" if mean is None else f"{mean:.3f}"
         where = "in memory" if self.folder is None else repr(str(self.folder))
-        return f"<Fit {where}: {self._learned}, held-out Pearson {found}>"
+        return f"<Fit {where}: {self._learned}, held-out Pearson {pearson}>"
 
     @property
     def _learned(self) -> str:

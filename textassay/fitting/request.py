@@ -38,9 +38,9 @@ def _sources(value: Any) -> Any:
     if not isinstance(value, Iterable):
         raise ValueError("must be a run, a run folder or a file of scores, or several of these")
     sources = dict(value) if isinstance(value, Mapping) else tuple(value)
-    for one in sources.values() if isinstance(sources, dict) else sources:
-        if not isinstance(one, str | Path) and not hasattr(one, "scores"):
-            raise ValueError(f"must hold runs, run folders or files of scores, not {one!r}")
+    for source in sources.values() if isinstance(sources, dict) else sources:
+        if not isinstance(source, str | Path) and not hasattr(source, "scores"):
+            raise ValueError(f"must hold runs, run folders or files of scores, not {source!r}")
     for key in sources if isinstance(sources, dict) else ():
         if not isinstance(key, str) or not key:
             raise ValueError(f"must map names, not {key!r}")
@@ -124,7 +124,7 @@ class FitRequest(DataRequest):
         """The aspects by name; `None` for all."""
         if self.aspects is None:
             return None
-        return tuple(one if isinstance(one, str) else one.name for one in self.aspects)
+        return tuple(aspect if isinstance(aspect, str) else aspect.name for aspect in self.aspects)
 
     @property
     def holds_out(self) -> bool:
@@ -219,17 +219,17 @@ def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
     """Return the request for the arguments of `fit`; `None` means the default."""
     kind = KINDS.get(method)
     if kind is None:
-        known = [name for name in KINDS if name]
-        raise UnknownName("method with alignment", str(method), known)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    for name, value in given.items():
+        names = [name for name in KINDS if name]
+        raise UnknownName("method with alignment", str(method), names)
+    present = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in present.items():
         # by type first, since rows and runs may define equality
         default = _DEFAULTS.get(name)
         is_default = type(value) is type(default) and value == default
         if name not in kind.model_fields and not is_default:
             raise ConfigurationError(_misplaced_error(name, method))
     return build_request(
-        kind, **{name: value for name, value in given.items() if name in kind.model_fields}
+        kind, **{name: value for name, value in present.items() if name in kind.model_fields}
     )
 
 

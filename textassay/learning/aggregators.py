@@ -260,13 +260,13 @@ class Aggregator:
         Raises:
             DataError: No member is left.
         """
-        made = copy(self)
-        made._aspects = []
+        weighed = copy(self)
+        weighed._aspects = []
         for aspect, rows in zip(self._require_fitted(), held_out, strict=True):
             notes = aspect.notes | blend_notes(rows)
             notes["failed"] = aspect.notes["failed"] | rows.failed
-            made._aspects.append(replace(aspect, notes=notes).with_weights(notes["weights"]))
-        return made
+            weighed._aspects.append(replace(aspect, notes=notes).with_weights(notes["weights"]))
+        return weighed
 
     def clip_bounds(self, features: Numbers) -> Floats:
         """Return the bounds that replace features beyond them, shape (n, features); NaN elsewhere.
@@ -276,8 +276,8 @@ class Aggregator:
         """
         self._require_fitted()
         x = to_matrix(features, "features")
-        kept = np.clip(x, self._standardizer.low, self._standardizer.high)
-        return np.where(self._standardizer.beyond(x), kept, np.nan)
+        clipped = np.clip(x, self._standardizer.low, self._standardizer.high)
+        return np.where(self._standardizer.beyond(x), clipped, np.nan)
 
     @property
     def pools_systems(self) -> bool:
@@ -308,12 +308,12 @@ class Aggregator:
             return self
         z = self._standardizer(to_matrix(pool.features, "features"), keep_gaps=True)
         # a copy: one fitted aggregator may serve several runs with different pools
-        made = copy(self)
+        pooled = copy(self)
         if systems:
-            made._systems = self._systems.extend(z, label_texts(pool.systems))
+            pooled._systems = self._systems.extend(z, label_texts(pool.systems))
         if sources:
-            made._sources = self._sources.over(z, label_texts(pool.sources or ()))
-        return made
+            pooled._sources = self._sources.over(z, label_texts(pool.sources or ()))
+        return pooled
 
     @property
     def explains_exactly(self) -> bool:
@@ -342,10 +342,10 @@ class Aggregator:
                 f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
             )
         parts = [aspect.contributions(rows) for aspect in self._require_fitted()]
-        values = np.stack([one.features for one in parts], axis=1)
-        means = np.stack([one.means for one in parts], axis=1)
+        values = np.stack([part.features for part in parts], axis=1)
+        means = np.stack([part.means for part in parts], axis=1)
         values[empty], means[empty] = np.nan, np.nan
-        return Contributions(values, np.array([one.baseline for one in parts]), means)
+        return Contributions(values, np.array([part.baseline for part in parts]), means)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
@@ -403,26 +403,26 @@ class Aggregator:
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
         }
-        made = cls(
+        result = cls(
             content["name"],
             scales=scales,
             seed=content["seed"],
             new_systems=bool(content.get("new_systems", False)),
         )
-        made.features_ = tuple(content["features"])
-        made.targets_ = tuple(aspect["name"] for aspect in content["aspects"])
-        made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
-        width = len(made.features_)
-        made._standardizer = Standardizer.from_dict(content)
-        learned = made._standardizer
+        result.features_ = tuple(content["features"])
+        result.targets_ = tuple(aspect["name"] for aspect in content["aspects"])
+        result.leaks_ = [(feature, target) for feature, target in content["leaks"]]
+        width = len(result.features_)
+        result._standardizer = Standardizer.from_dict(content)
+        learned = result._standardizer
         arrays = (learned.means, learned.inverse_sds, learned.low, learned.high)
         if {array.shape for array in arrays} != {(width,)}:
             raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
         systems, sources = content.get("systems"), content.get("sources") or {"ratios": ()}
-        made._systems = PooledMeans.from_dict(systems) if systems else PooledMeans()
-        made._sources = PooledMeans.of_ratios(np.array(sources["ratios"], float))
-        made._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
-        return made
+        result._systems = PooledMeans.from_dict(systems) if systems else PooledMeans()
+        result._sources = PooledMeans.of_ratios(np.array(sources["ratios"], float))
+        result._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
+        return result
 
     def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
         """Learn the means of systems and of sources if rows have such labels."""
@@ -460,12 +460,12 @@ class Aggregator:
         return self._aspects
 
 
-def _row_labels(given: Systems | None, rows: int) -> Systems:
+def _row_labels(labels: Systems | None, rows: int) -> Systems:
     """Return the labels of the rows as text; `None` for each row if there are none."""
-    if given is None:
+    if labels is None:
         return [None] * rows
-    _require_length("systems and sources", len(given), rows)
-    return label_texts(given)
+    _require_length("systems and sources", len(labels), rows)
+    return label_texts(labels)
 
 
 def _require_length(name: str, length: int, rows: int) -> None:

@@ -128,9 +128,11 @@ def permutation_importance(
     strata = [_gaps(x[:, indices]) for indices in entries.values()]
     shuffles = [[_within(gaps, order) for order in orders] for gaps in strata]
     predictions = _predict_shuffled(predict, x, list(entries.values()), shuffles)
-    for row, (gaps, own, shuffled) in enumerate(zip(strata, shuffles, predictions, strict=True)):
+    for row, (gaps, shuffles_of_entry, shuffled) in enumerate(
+        zip(strata, shuffles, predictions, strict=True)
+    ):
         growths, borrowed = np.zeros(y.shape), np.zeros(y.shape)
-        for repeat, order in enumerate(own):
+        for repeat, order in enumerate(shuffles_of_entry):
             growth = error(shuffled[repeat]) - before
             importances[row, :, repeat] = growth.sum(axis=0)
             growths += growth / repeats
@@ -291,13 +293,13 @@ def _predict_shuffled(
     # a predictor takes little longer for many rows than for few, so calls are large
     step = max(1, 150_000 // max(1, repeats * x.size))
     for start in range(0, len(entries), step):
-        chosen = range(start, min(start + step, len(entries)))
-        rows = np.tile(x, (len(chosen), repeats, 1, 1))
-        for at, entry in enumerate(chosen):
+        part = range(start, min(start + step, len(entries)))
+        rows = np.tile(x, (len(part), repeats, 1, 1))
+        for at, entry in enumerate(part):
             for repeat, order in enumerate(shuffles[entry]):
                 rows[at, repeat][:, entries[entry]] = x[order][:, entries[entry]]
         predicted = _columns(predict(rows.reshape(-1, x.shape[1])))
-        yield from predicted.reshape(len(chosen), repeats, len(x), -1)
+        yield from predicted.reshape(len(part), repeats, len(x), -1)
 
 
 def _within(strata: Codes, order: Codes) -> Codes:

@@ -95,13 +95,15 @@ class Blend:
 
     def with_weights(self, weights: Mapping[str, float]) -> Blend | None:
         """Return the blend of the members that have a weight; `None` if none has."""
-        kept = {name: one for name, one in zip(self.names, self.members, strict=True)
+        weighed = {name: member for name, member in zip(self.names, self.members, strict=True)
                 if name in weights}  # fmt: skip
-        if not kept:
+        if not weighed:
             return None
-        total = sum(weights[name] for name in kept)
+        total = sum(weights[name] for name in weighed)
         return Blend(
-            tuple(kept.values()), tuple(weights[name] / total for name in kept), tuple(kept)
+            tuple(weighed.values()),
+            tuple(weights[name] / total for name in weighed),
+            tuple(weighed),
         )
 
     def predict(self, features: Floats) -> Floats:
@@ -115,8 +117,8 @@ class Blend:
         """Return the members' mean Shapley values; Shapley values are linear."""
         values, base = np.zeros(features.shape), 0.0
         for member, weight in self._members_with_weights():
-            own, start = member.contributions(features)
-            values, base = values + weight * own, base + weight * start
+            of_member, start = member.contributions(features)
+            values, base = values + weight * of_member, base + weight * start
         return values / self._divisor, base / self._divisor
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,8 +140,8 @@ def fit_blend(training: Training) -> FitResult:
     held_out = cross_validate(training, CANDIDATES)
     members: dict[str, Explaining] = {}
     while missing := [name for name in held_out.weights() if name not in members]:
-        found, failed = _fit_each(missing, training)
-        members |= found
+        fitted, failed = _fit_each(missing, training)
+        members |= fitted
         # an average may rise in every fold and fall over all rows
         for name, why in failed.items():
             held_out.drop(name, why)
@@ -221,37 +223,37 @@ class LearnedAspect:
 
     def with_weights(self, weights: Mapping[str, float]) -> LearnedAspect:
         """Return the aspect with other weights of the blended members."""
-        own = {"": self.predictor, **self.with_means}
-        found = {
+        predictors = {"": self.predictor, **self.with_means}
+        blends = {
             name: blended
-            for name, one in own.items()
-            if isinstance(one, Blend) and (blended := one.with_weights(weights))
+            for name, predictor in predictors.items()
+            if isinstance(predictor, Blend) and (blended := predictor.with_weights(weights))
         }
-        return replace(self, predictor=found.pop(""), with_means=found)
+        return replace(self, predictor=blends.pop(""), with_means=blends)
 
     def predict(self, rows: RowsWithMeans) -> Floats:
         """Return predicted ratings, not clipped to people's scale, shape (n,)."""
         values = self.predictor.predict(rows.features)
-        for chosen, predictor, beside in self._better(rows):
-            values[chosen] = predictor.predict(beside)
+        for inside, predictor, beside in self._better(rows):
+            values[inside] = predictor.predict(beside)
         return np.asarray(self.mean + self.sd * values, float)
 
     def contributions(self, rows: RowsWithMeans) -> Ensemble:
         """Return the contribution of each feature to each prediction."""
         assert isinstance(self.predictor, Explaining)  # the aggregator has checked it
         width = rows.features.shape[1]
-        own, baseline = self.predictor.contributions(rows.features)
-        values, of_means = np.array(own), np.zeros(len(own))
-        for chosen, predictor, beside in self._better(rows):
+        plain, baseline = self.predictor.contributions(rows.features)
+        values, of_means = np.array(plain), np.zeros(len(plain))
+        for inside, predictor, beside in self._better(rows):
             assert isinstance(predictor, Explaining)  # like `predictor`, of the same learner
             every, start = predictor.contributions(beside)
-            values[chosen] = every[:, :width]
+            values[inside] = every[:, :width]
             means = every[:, width : 2 * width] if "pooled" in self.with_means else every[:, :0]
             if predictor is self.with_means.get("centered"):
                 # the distance from the source's mean belongs to its feature
-                values[chosen] += every[:, -width:]
+                values[inside] += every[:, -width:]
             # such rows have another start; the difference is due to their system and source
-            of_means[chosen] = means.sum(axis=1) + start - baseline
+            of_means[inside] = means.sum(axis=1) + start - baseline
         scaled = self.mean + self.sd * baseline
         return Ensemble(self.sd * values, scaled, self.sd * of_means)
 
@@ -260,9 +262,9 @@ class LearnedAspect:
         system = "pooled" in self.with_means
         for name, predictor in self.with_means.items():
             source = name == "centered"
-            chosen = rows.known_rows(system=system, source=source)
-            if chosen.any():
-                yield chosen, predictor, rows.rows(chosen, system=system, source=source)
+            inside = rows.known_rows(system=system, source=source)
+            if inside.any():
+                yield inside, predictor, rows.rows(inside, system=system, source=source)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -279,7 +281,7 @@ class LearnedAspect:
     def from_dict(cls, data: Mapping[str, Any], width: int) -> LearnedAspect:
         """Build from `to_dict`, for rows of `width` features."""
         low, high = data["limits"]
-        made = cls(
+        aspect = cls(
             predictor_from(data["predictor"]),
             float(data["mean"]),
             float(data["sd"]),
@@ -288,10 +290,10 @@ class LearnedAspect:
             {name: predictor_from(data[name]) for name in ("pooled", "centered") if name in data},
         )
         # rows with means have further blocks of features
-        _check_shape(made.predictor, width)
-        for blocks, predictor in enumerate(made.with_means.values(), start=2):
+        _check_shape(aspect.predictor, width)
+        for blocks, predictor in enumerate(aspect.with_means.values(), start=2):
             _check_shape(predictor, blocks * width)
-        return made
+        return aspect
 
 
 def _check_shape(predictor: Predictor, width: int) -> None:
@@ -329,7 +331,7 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
         return Blend(explaining, tuple(data.get("weights", ())))
     kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
         "trees": Trees.from_dict,
-        **{one.kind: one.from_dict for one in (Linear, Mlp, KernelSum)},
+        **{kind.kind: kind.from_dict for kind in (Linear, Mlp, KernelSum)},
     }
     # an evaluator of a later version may name a kind that this one lacks
     if data["kind"] not in kinds:
@@ -416,19 +418,19 @@ class AspectLearner:
         )
         try:
             learned = self._learner(training)
-            own = rows.only(used)
-            pooled, of_systems = self._with_means(training, own, system=True, source=False)
+            used_rows = rows.only(used)
+            pooled, of_systems = self._with_means(training, used_rows, system=True, source=False)
             system = bool(pooled)
-            centered, of_sources = self._with_means(training, own, system=system, source=True)
+            centered, of_sources = self._with_means(training, used_rows, system=system, source=True)
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
         notes |= {"systems": of_systems} if of_systems else {}
         notes |= {"sources": of_sources} if of_sources else {}
         with_means = {**pooled, **centered}
-        made = LearnedAspect(learned.predictor, mean, sd, limits, notes, with_means)
-        self._refuse_constant(made, training.features, name)
-        return made
+        aspect = LearnedAspect(learned.predictor, mean, sd, limits, notes, with_means)
+        self._refuse_constant(aspect, training.features, name)
+        return aspect
 
     def _learn_together(
         self, names: Sequence[str], rows: RowsWithMeans, groups: Codes, ratings: Floats
@@ -443,7 +445,10 @@ class AspectLearner:
             )
         ratings = ratings[used]
         spreads = [self._spread(t, name) for t, name in zip(ratings.T, names, strict=True)]
-        means, sds = np.array([one[0] for one in spreads]), np.array([one[1] for one in spreads])
+        means, sds = (
+            np.array([s[0] for s in spreads]),
+            np.array([part[1] for part in spreads]),
+        )
         features = rows.features[used]
         predictors = JOINT[self.name](features, (ratings - means) / sds, self.seed)
         count = len(np.unique(groups[used]))
@@ -468,8 +473,10 @@ class AspectLearner:
         limits = rating_limits(target, self.scales.get(name), name)
         return float(target.mean()), float(target.std()), limits
 
-    def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
-        fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
+    def _refuse_constant(self, aspect: LearnedAspect, features: Floats, name: str) -> None:
+        fitted = np.clip(
+            aspect.mean + aspect.sd * aspect.predictor.predict(features), *aspect.limits
+        )
         # LightGBM predicts a constant if it cannot split, which would look valid
         if fitted.min() == fitted.max():
             raise DataError(
@@ -481,21 +488,21 @@ class AspectLearner:
         self, training: Training, rows: RowsWithMeans, *, system: bool, source: bool
     ) -> tuple[dict[str, Predictor], dict[str, Any]]:
         """Learn with means if they help, and return notes; both empty if too few rows have them."""
-        known = rows.known_rows(system=system, source=source)
-        systems = rows.only(known).system_of
-        groups = len(np.unique(training.groups[known]))
+        has_means = rows.known_rows(system=system, source=source)
+        systems = rows.only(has_means).system_of
+        groups = len(np.unique(training.groups[has_means]))
         # the means of two systems identify them, so any difference fits
         if groups < (FEWEST.sources if source else 2) or (
             system and len(set(systems)) < FEWEST.systems
         ):
             return {}, {}
-        chosen = training.rows(known)
+        part = training.rows(has_means)
         # the means of a feature belong to the aspect that the feature belongs to
         without, beside = (
-            replace(chosen, features=x, own=np.tile(chosen.own, x.shape[1] // len(chosen.own)))
+            replace(part, features=x, own=np.tile(part.own, x.shape[1] // len(part.own)))
             for x in (
-                rows.rows(known, system=system and source, source=False),
-                rows.rows(known, system=system, source=source),
+                rows.rows(has_means, system=system and source, source=False),
+                rows.rows(has_means, system=system, source=source),
             )
         )
         new = self.new_systems and system

@@ -98,10 +98,10 @@ class PooledMeans:
     @classmethod
     def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans:
         """Learn from rows; there are no means of fewer than 4 sources of at least 5 rows."""
-        found = cls.learn(features, sources, min_rows=FEWEST.of_source)
-        if len(found.means) < FEWEST.sources or not found.ratios.any():
+        learned = cls.learn(features, sources, min_rows=FEWEST.of_source)
+        if len(learned.means) < FEWEST.sources or not learned.ratios.any():
             return cls()
-        return cls.of_ratios(found.ratios).over(features, sources)
+        return cls.of_ratios(learned.ratios).over(features, sources)
 
     @classmethod
     def of_ratios(cls, ratios: Floats) -> PooledMeans:
@@ -115,11 +115,11 @@ class PooledMeans:
     def extend(self, features: Floats, systems: Systems) -> PooledMeans:
         """Return these means with the means of further systems that have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
-        for name, own in _by_system(features, systems, self.min_rows).items():
+        for name, rows_of_system in _by_system(features, systems, self.min_rows).items():
             if name not in means:
-                weight = (~np.isnan(own)).sum(axis=0) * self.ratios
-                means[name] = self.scales * _mean(own) * weight / (weight + 1)
-                rows[name] = len(own)
+                weight = (~np.isnan(rows_of_system)).sum(axis=0) * self.ratios
+                means[name] = self.scales * _mean(rows_of_system) * weight / (weight + 1)
+                rows[name] = len(rows_of_system)
         return replace(self, means=means, rows=rows)
 
     def known_rows(self, systems: Systems) -> Mask:
@@ -151,10 +151,10 @@ class PooledMeans:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PooledMeans:
         """Build from `to_dict`."""
-        known = data["known"]
+        saved = data["known"]
         return cls(
-            {name: np.array(one["means"], float) for name, one in known.items()},
-            {name: int(one["rows"]) for name, one in known.items()},
+            {name: np.array(entry["means"], float) for name, entry in saved.items()},
+            {name: int(entry["rows"]) for name, entry in saved.items()},
             np.array(data["ratios"], float),
             np.array(data["scales"], float),
         )
@@ -204,30 +204,30 @@ class RowsWithMeans:
 
     def known_rows(self, *, system: bool, source: bool) -> Mask:
         """Return a mask of the rows that have these means, shape (n,)."""
-        known = np.ones(len(self.features), bool)
+        has_means = np.ones(len(self.features), bool)
         if system:
-            known &= self.systems.known_rows(self.system_of)
+            has_means &= self.systems.known_rows(self.system_of)
         if source:
-            known &= self.sources.known_rows(self.source_of)
-        return known
+            has_means &= self.sources.known_rows(self.source_of)
+        return has_means
 
-    def only(self, chosen: Mask) -> RowsWithMeans:
+    def only(self, selected: Mask) -> RowsWithMeans:
         """Return the chosen rows."""
         return replace(
             self,
-            features=self.features[chosen],
-            system_of=list(compress(self.system_of, chosen)),
-            source_of=list(compress(self.source_of, chosen)),
+            features=self.features[selected],
+            system_of=list(compress(self.system_of, selected)),
+            source_of=list(compress(self.source_of, selected)),
         )
 
-    def rows(self, chosen: Mask, *, system: bool, source: bool) -> Floats:
+    def rows(self, selected: Mask, *, system: bool, source: bool) -> Floats:
         """Return features of rows that have these means, with the means beside them."""
-        own = self.only(chosen)
-        blocks = [own.features]
+        part = self.only(selected)
+        blocks = [part.features]
         if system:
-            blocks.append(self.systems.of(own.system_of))
+            blocks.append(self.systems.of(part.system_of))
         if source:
-            blocks.append(self.sources.deviations(own.features, own.source_of))
+            blocks.append(self.sources.deviations(part.features, part.source_of))
         return np.hstack(blocks)
 
 
@@ -239,8 +239,8 @@ def compare_pooling(
     Return whether the means lower the error, of new systems by more than one standard error, and
     the errors, relative to the error of predicting the mean; `None` if a row has too few groups.
     """
-    kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
-    without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
+    compared = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
+    without, beside, systems = without.rows(compared), beside.rows(compared), systems[compared]
     predicted = {"without": np.empty(len(systems)), "with": np.empty(len(systems))}
     cells = _cells(without, systems, new=new)
     # ridge regression needs two groups to choose its penalty
@@ -248,8 +248,8 @@ def compare_pooling(
         return None
     for inside, outside in cells:
         for name, rows in (("without", without), ("with", beside)):
-            one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
-            predicted[name][outside] = one
+            values: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
+            predicted[name][outside] = values
     # errors on rows of a new system are not independent, so they count as one observation
     units = systems if new else without.groups
     held_out = HeldOut(without.target, units, predicted, {})

@@ -209,15 +209,15 @@ class KernelSum(SavedArrays):
         (Owen, "Multilinear extensions of games", 1972), which Gauss-Legendre quadrature computes.
         """
         values = np.zeros(features.shape)
-        unknown = np.exp(-(self.rows**2) / self.scale)
+        base = np.exp(-(self.rows**2) / self.scale)
         points, weights = np.polynomial.legendre.leggauss(12)
         for part in _parts(len(features), 4 * self.rows.size):
-            known = np.exp(-((features[part, None, :] - self.rows) ** 2) / self.scale)
+            kernel = np.exp(-((features[part, None, :] - self.rows) ** 2) / self.scale)
             for share, weight in zip((points + 1) / 2, weights / 2, strict=True):
-                mixed = share * known + (1 - share) * unknown
+                mixed = share * kernel + (1 - share) * base
                 products = mixed.prod(axis=2) * self.weights * weight
-                values[part] += (products[:, :, None] * ((known - unknown) / mixed)).sum(axis=1)
-        return values, self.start + float((unknown.prod(axis=1) * self.weights).sum())
+                values[part] += (products[:, :, None] * ((kernel - base) / mixed)).sum(axis=1)
+        return values, self.start + float((base.prod(axis=1) * self.weights).sum())
 
 
 class _Distances(threading.local):
@@ -233,9 +233,9 @@ class _Distances(threading.local):
         if last and np.array_equal(last[1], rows) and np.array_equal(last[0], features):
             return last[2]
         # no matrix product, which rounds differently for one row and for many
-        found = np.asarray(cdist(features, rows, "sqeuclidean"))
-        self._of = features.copy(), rows, found
-        return found
+        squares = np.asarray(cdist(features, rows, "sqeuclidean"))
+        self._of = features.copy(), rows, squares
+        return squares
 
 
 _LAST = _Distances()
@@ -252,7 +252,7 @@ def fit_kernel(training: Training) -> FitResult:
     squares = (rows**2).sum(axis=1)
     distances = np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0)
     varying = max(1, int((rows.std(axis=0) > 0).sum()))
-    least, found = np.inf, KernelSum(rows, np.zeros(len(rows)), 1.0, start)
+    least, best = np.inf, KernelSum(rows, np.zeros(len(rows)), 1.0, start)
     notes: dict[str, Any] = {}
     for width in (1.0, 4.0):  # squared, per feature that varies
         scale = 2 * width * varying
@@ -263,9 +263,9 @@ def fit_kernel(training: Training) -> FitResult:
             weights = axes @ (along * inverse)
             error = _held_out_error(axes, inverse, weights, held_out)
             if error < least:
-                least, found = error, KernelSum(rows, weights, scale, start)
+                least, best = error, KernelSum(rows, weights, scale, start)
                 notes = {"penalty_per_row": penalty, "width": width}
-    return FitResult(found, notes)
+    return FitResult(best, notes)
 
 
 def _held_out_error(

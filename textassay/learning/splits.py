@@ -64,9 +64,9 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
         raise DataError(
             f"splitting by group needs at least 2 groups, not {count}; check the field 'group'"
         )
-    chosen = _first_groups(groups, fraction, np.random.default_rng(seed).permutation(count))
+    train_groups = _first_groups(groups, fraction, np.random.default_rng(seed).permutation(count))
     # at least one group stays on the other side, or nothing could be measured
-    return np.isin(groups, chosen[: count - 1])
+    return np.isin(groups, train_groups[: count - 1])
 
 
 def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
@@ -90,18 +90,18 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
     """
     _require_share("hold out", fraction)
     order = np.random.default_rng(seed).permutation(int(groups.max()) + 1)[::-1]
-    chosen = np.isin(groups, _first_groups(groups, fraction, order))
-    if (chosen & train).any():
+    in_test = np.isin(groups, _first_groups(groups, fraction, order))
+    if (in_test & train).any():
         raise ConfigurationError(
             f"{train.mean():.0%} of the rows to learn from and {fraction:.0%} to hold out are more "
             "than all rows; make one of the fractions smaller"
         )
-    return chosen
+    return in_test
 
 
-def _require_share(what: str, fraction: float) -> None:
+def _require_share(use: str, fraction: float) -> None:
     if not 0 < fraction < 1:
-        raise ConfigurationError(f"a fraction to {what} must be between 0 and 1, not {fraction!r}")
+        raise ConfigurationError(f"a fraction to {use} must be between 0 and 1, not {fraction!r}")
 
 
 def _first_groups(groups: Codes, fraction: float, order: Codes) -> Codes:

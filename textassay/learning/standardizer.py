@@ -44,18 +44,18 @@ class Standardizer:
             elif len(there):
                 # bounds first, so that an outlier cannot change the scale of the other values
                 low[column], high[column] = _bounds(there)
-                kept = np.clip(there, low[column], high[column])
-                means[column], sd = kept.mean(), float(kept.std())
+                clipped = np.clip(there, low[column], high[column])
+                means[column], sd = clipped.mean(), float(clipped.std())
                 # a spread below the smallest normal double would overflow its inverse
                 inverse[column] = 1 / sd if sd > np.finfo(float).tiny else 0.0
         return cls(means, inverse, low, high)
 
     def __call__(self, x: Floats, *, keep_gaps: bool = False) -> Floats:
         """Return standardized features; gaps are 0, or NaN with `keep_gaps`."""
-        kept = np.clip(x, self.low, self.high)
+        clipped = np.clip(x, self.low, self.high)
         if not keep_gaps:
-            kept = np.where(np.isnan(kept), self.means, kept)
-        return np.asarray((kept - self.means) * self.inverse_sds, float)
+            clipped = np.where(np.isnan(clipped), self.means, clipped)
+        return np.asarray((clipped - self.means) * self.inverse_sds, float)
 
     def beyond(self, x: Floats) -> Mask:
         """Return a mask of the values outside of the bounds of varying features."""
@@ -76,7 +76,7 @@ class Standardizer:
     def from_dict(cls, data: Mapping[str, Any]) -> Standardizer:
         """Build from `to_dict`."""
         means, inverse = np.array(data["means"], float), np.array(data["inverse_sds"], float)
-        ends = [one or (-np.inf, np.inf) for one in data["bounds"]]
+        ends = [bounds or (-np.inf, np.inf) for bounds in data["bounds"]]
         low, high = np.array(ends, float).reshape(-1, 2).T
         return cls(means, inverse, low, high)
 

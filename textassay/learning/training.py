@@ -43,13 +43,13 @@ class Training:
     threads: int = 1
     """Threads a learner may use."""
 
-    def rows(self, chosen: Mask | Codes) -> Training:
+    def rows(self, selected: Mask | Codes) -> Training:
         """Return the chosen rows."""
         return replace(
             self,
-            features=self.features[chosen],
-            target=self.target[chosen],
-            groups=self.groups[chosen],
+            features=self.features[selected],
+            target=self.target[selected],
+            groups=self.groups[selected],
         )
 
     def at_most(self, rows: int) -> Training:
@@ -127,10 +127,10 @@ class HeldOut:
         self._groups = np.unique(groups, return_inverse=True)[1]
         self.squared = {name: (values - target) ** 2 for name, values in predicted.items()}
 
-    def rows(self, chosen: Mask | Codes) -> HeldOut:
+    def rows(self, selected: Mask | Codes) -> HeldOut:
         """Return the chosen rows."""
-        predicted = {name: values[chosen] for name, values in self._predicted.items()}
-        return HeldOut(self._target[chosen], self._groups[chosen], predicted, self.failed)
+        predicted = {name: values[selected] for name, values in self._predicted.items()}
+        return HeldOut(self._target[selected], self._groups[selected], predicted, self.failed)
 
     def drop(self, name: str, why: str) -> None:
         """Leave a learner out."""
@@ -157,8 +157,8 @@ class HeldOut:
             for k, error in errors.items()
         }
         total = sum(raw.values())
-        kept = {k: w for k, w in raw.items() if w >= least_weight * total}
-        return {k: w / sum(kept.values()) for k, w in kept.items()}
+        raw_weights = {k: w for k, w in raw.items() if w >= least_weight * total}
+        return {k: w / sum(raw_weights.values()) for k, w in raw_weights.items()}
 
     def add_mean(self, name: str, weights: Mapping[str, float]) -> None:
         """Add the weighted mean of some learners as one more."""
@@ -195,8 +195,8 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
                 # a learner that fails in one fold is compared nowhere: errors over different rows
                 # would not be comparable
                 failed[name] = str(error)
-    kept = {name: values for name, values in predicted.items() if name not in failed}
-    return HeldOut(training.target, training.groups, kept, failed)
+    by_learner = {name: values for name, values in predicted.items() if name not in failed}
+    return HeldOut(training.target, training.groups, by_learner, failed)
 
 
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
@@ -216,13 +216,15 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
     Returns:
         Shape (features,).
     """
-    own, *known = (set(map(slug, aspect.split("/"))) for aspect in (target, *aspects))
+    target_words, *others = (set(map(slug, aspect.split("/"))) for aspect in (target, *aspects))
     parts = [set(map(slug, feature.split("/"))) for feature in features]
-    matching = np.array([own <= one or not any(map(one.issuperset, known)) for one in parts], bool)
+    matching = np.array(
+        [target_words <= w or not any(map(w.issuperset, others)) for w in parts], bool
+    )
     ratings = np.array([not feature.endswith(LEVEL_FEATURES) for feature in features], bool)
-    for chosen in (matching & ratings, ratings):
-        if chosen.any():
-            return chosen
+    for mask in (matching & ratings, ratings):
+        if mask.any():
+            return mask
     return np.ones(len(features), bool)
 
 
@@ -274,9 +276,9 @@ def to_matrix(values: Numbers, name: str) -> Floats:
     return np.ascontiguousarray(array)
 
 
-def label_texts(given: Iterable[object]) -> list[str | None]:
+def label_texts(labels: Iterable[object]) -> list[str | None]:
     """Return labels as text, as a saved aggregator has them; `None` for `None` and NaN."""
-    return [None if is_gap(label) else str(label) for label in given]
+    return [None if is_gap(label) else str(label) for label in labels]
 
 
 def rows_without_features(x: Floats) -> Mask:

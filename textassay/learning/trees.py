@@ -104,16 +104,16 @@ def _check_text(text: str) -> None:
     if not end or re.search(r"^Tree=", rest, flags=re.MULTILINE):
         raise ValueError("no end of trees")
     first, *lines = head.split("\n")
-    known = _fields([line for line in lines if line not in ("", "average_output")])
+    fields = _fields([line for line in lines if line not in ("", "average_output")])
     one_output = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1"}
-    if first != "tree" or not (one_output | {"label_index": "0"}).items() <= known.items():
+    if first != "tree" or not (one_output | {"label_index": "0"}).items() <= fields.items():
         raise ValueError("not trees of one output")
-    width = int(_numbers(known, "max_feature_idx", 1, _INTEGER)[0]) + 1
+    width = int(_numbers(fields, "max_feature_idx", 1, _INTEGER)[0]) + 1
     for name in ("feature_names", "feature_infos"):
-        if len(known.get(name, "").split(" ")) != width:
+        if len(fields.get(name, "").split(" ")) != width:
             raise ValueError(f"{name} does not list {width} features")
     # LightGBM finds the trees by their sizes if they are there
-    sizes = known.get("tree_sizes")
+    sizes = fields.get("tree_sizes")
     if sizes is not None and sizes != " ".join(str(len(tree)) for tree in trees):
         raise ValueError("tree_sizes do not match the trees")
     for number, tree in enumerate(trees):
@@ -342,8 +342,8 @@ def _grow(
         left.append(np.where(splits, children, -1))
         count.append(sizes)
         value.append(sums / sizes[:, None])
-        kept = splits[node]
-        codes, y, node = codes[kept], y[kept], node[kept]
+        in_split = splits[node]
+        codes, y, node = codes[in_split], y[in_split], node[in_split]
         goes_right = codes[np.arange(len(node)), best[node]] > at[node]
         node = 2 * (np.cumsum(splits) - 1)[node] + goes_right
         nodes = 2 * int(splits.sum())
@@ -408,7 +408,7 @@ def _text(grown: Sequence[JointTree], binned: Binned, target: int, *, forest: bo
         "feature_names=" + " ".join(f"Column_{i}" for i in range(width)),
         "feature_infos=" + " ".join(["[-1e300:1e300]"] * width),
     ]
-    trees = [_tree_text(n, one, binned, target) for n, one in enumerate(grown)]
+    trees = [_tree_text(n, tree, binned, target) for n, tree in enumerate(grown)]
     return "\n".join([*head, "", *trees, "end of trees", ""])
 
 

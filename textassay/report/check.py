@@ -23,22 +23,22 @@ class JudgeSection:
     """Use, verdict, its words, and why."""
 
 
-def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge") -> None:
+def write_check(result: Check, out: str | Path, *, title: str = "Check of a judge") -> None:
     """Write one HTML file that loads nothing.
 
     Args:
-        found: The result of a check.
+        result: The result of a check.
         out: The file to write.
         title: Its heading, such as the name of the data.
 
     Raises:
         StorageError: The file cannot be written.
     """
-    first, *points = found.sentences()[:2]
-    judges = list(map(_section, found.rows[:20]))  # whose reasons are spelled out
+    first, *points = result.sentences()[:2]
+    judges = list(map(_section, result.rows[:20]))  # whose reasons are spelled out
     page = fill(
-        "check.html.jinja", title=title, headline=first, points=points, commands=found.next,
-        table=_table(found), judges=judges, more=len(found.rows) - len(judges),
+        "check.html.jinja", title=title, headline=first, points=points, commands=result.next,
+        table=_table(result), judges=judges, more=len(result.rows) - len(judges),
     )  # fmt: skip
     with storage_errors(f"{out} cannot be written"):
         write_text(Path(out), page)
@@ -55,11 +55,11 @@ def _section(row: VerdictRow) -> JudgeSection:
     )
 
 
-def _table(found: Check) -> Table:
+def _table(result: Check) -> Table:
     """Return the table with a picture of each agreement beside the best constant."""
-    [table] = found.tables()
+    [table] = result.tables()
     pictures = []
-    for row in found.rows:
+    for row in result.rows:
         name, figure = row.main_figure
         span = (0.0, 1.0) if name == "accuracy" else (-1.0, 1.0)
         pictures.append(interval_plot(figure, span, mark=row.constant.get("accuracy", 0.0)))

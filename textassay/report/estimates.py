@@ -96,20 +96,22 @@ def estimate_sections(
     # a growing run may have no score yet, which the file's reader refuses; a file of a million
     # scores is read only for a section that shows it of more systems there are too many pairs for a
     # page that follows a run
-    compares_systems = [1 < len(own.systems) <= 8 for own in data]
+    compares_systems = [1 < len(source.systems) <= 8 for source in data]
     shows_scores = several or any(pairs) or any(compares_systems)
     is_read = shows_scores and all(len(run.table) for run in runs)
     judged = [read_judged(run.folder) for run in runs] if is_read else []
-    known = [own.people if own.examples and is_read else None for own in data]
+    people_of = [source.people if source.examples and is_read else None for source in data]
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
     rated_in_first: list[Columns] = []
-    for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
+    for at, (scores, people) in enumerate(zip(judged, people_of[: len(judged)], strict=True)):
         if not people:
             continue
         # labels without an order have no mean to estimate
-        own = {name: one for name, one in pairs[at].items() if name in scores}
-        tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
+        names = {name: human for name, human in pairs[at].items() if name in scores}
+        tables = (
+            join_columns({name: scores[name] for name in names}, people, names) if names else []
+        )
         if not at:
             rated_in_first = tables
         run = _OneRun(section, runs[at], "AB"[at], several)
@@ -117,15 +119,15 @@ def estimate_sections(
         rated = [columns for columns in tables if columns.raters.shape[1]]
         tests.append(stack_tables(run.each(rated, STAND_IN, run.test_against_raters)))
         if compares_systems[at]:
-            unrated = {name: one for name, one in scores.items() if name not in own}
+            unrated = {name: human for name, human in scores.items() if name not in names}
             section.differences += run.compare_scores(unrated, people, data[at].systems)
     if calibration is not None:
         section.curves = _curves(runs[0], rated_in_first, load_calibration(calibration))
     section.means.extend(_of_runs(estimates))
     section.stand_ins.extend(_of_runs(tests))
-    section.differences = _of_runs([[one] for one in section.differences])
+    section.differences = _of_runs([[table] for table in section.differences])
     if several and is_read:
-        _compare(runs, judged, known, section)
+        _compare(runs, judged, people_of, section)
     section.reasons = list(map(without_folders, section.reasons))
     return section
 
@@ -140,7 +142,7 @@ class _OneRun:
     is_one_of_two: bool
 
     def each(
-        self, tables: Iterable[Columns], what: str, decide: Callable[[Columns], list[Table]]
+        self, tables: Iterable[Columns], kind: str, decide: Callable[[Columns], list[Table]]
     ) -> Iterator[Table]:
         """Yield the result of each aspect, or record the reason why there is none."""
         for columns in tables:
@@ -150,7 +152,7 @@ class _OneRun:
             except TextassayError as error:
                 # one section without data must not make the whole page fail
                 by = f" by {self.letter}" if self.is_one_of_two else ""
-                self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
+                self.section.reasons.append(f"{kind} of {columns.score}{by}: {error}")
                 continue
             first = replace(first, notes=(*columns.notes(), *first.notes))
             yield from map(self._with_letter, (first, *others))
@@ -168,12 +170,12 @@ class _OneRun:
         by_system = len({system for system in columns.systems if system is not None}) > 1
         scales = scales_of(columns, {})
         falls = () if self.source.higher_is_better(columns.human) else (columns.human,)
-        made = estimate_means(columns, scales=scales, by_system=by_system, lower_is_better=falls)
-        self.section.of_systems += [(self.letter, one) for one in made.differences]
-        if any(row.method == "borrowed" for row in made.rows):
+        result = estimate_means(columns, scales=scales, by_system=by_system, lower_is_better=falls)
+        self.section.of_systems += [(self.letter, difference) for difference in result.differences]
+        if any(row.method == "borrowed" for row in result.rows):
             self.section.assumes[columns.score] = "if the judge errs on all systems alike"
-        pictures = [_draw(row, scales.raters) for row in made.rows]
-        means, *differences = made.tables()
+        pictures = [_draw(row, scales.raters) for row in result.rows]
+        means, *differences = result.tables()
         column = Column("picture", "on the scale", "picture")
         return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
 
@@ -190,18 +192,18 @@ class _OneRun:
         if not scores:
             return []
         try:
-            found = compare_systems(scores, people, systems, unpaired=True)
+            differences = compare_systems(scores, people, systems, unpaired=True)
         except TextassayError as error:
             self.section.reasons.append(f"Differences of the systems' scores: {error}")
             return []
-        self.section.of_systems += [(self.letter, one) for one in found]
+        self.section.of_systems += [(self.letter, difference) for difference in differences]
         self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
         title = "differences of the judge's mean scores, by source"
-        table = table_of(SystemDifference, found, title=title)
+        table = table_of(SystemDifference, differences, title=title)
         for name, heading, numbers in (
-            ("left_out", "left out", [one.left_out for one in found]),
-            ("unpaired", "unpaired", [one.unpaired for one in found]),
-            ("n", "n", [one.n for one in found]),
+            ("left_out", "left out", [difference.left_out for difference in differences]),
+            ("unpaired", "unpaired", [difference.unpaired for difference in differences]),
+            ("n", "n", [difference.n for difference in differences]),
         ):
             if name == "n" or any(numbers):
                 table = table.with_column(Column(name, heading, "count"), numbers, after="b")
@@ -214,16 +216,16 @@ class _OneRun:
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
     """Return tables of two runs as one; notes of one run name it."""
     if len(tables) < 2:
-        return stack_tables(table for own in tables for table in own)
-    shared = set.intersection(*({note for one in own for note in one.notes} for own in tables))
+        return stack_tables(table for of_run in tables for table in of_run)
+    shared = set.intersection(*({note for table in o for note in table.notes} for o in tables))
 
     def name(letter: str, note: Note) -> Note:
         return note if note in shared else note._replace(text=f"{letter}: {note.text}")
 
     return stack_tables(
         replace(table, notes=tuple(name(letter, note) for note in table.notes))
-        for letter, own in zip("AB", tables, strict=False)
-        for table in own
+        for letter, of_run in zip("AB", tables, strict=False)
+        for table in of_run
     )
 
 
@@ -238,28 +240,28 @@ def _draw(row: EstimateRow, span: tuple[float, float]) -> Markup:
 def _compare(
     runs: Sequence[RunSource],
     judged: Sequence[Mapping[str, Judged]],
-    known: Sequence[People | None],
+    people_of: Sequence[People | None],
     section: EstimateSections,
 ) -> None:
     a, b = (
         RunSide(scores, read_scores(run.folder), people, run.labels)
-        for run, scores, people in zip(runs, judged, known, strict=True)
+        for run, scores, people in zip(runs, judged, people_of, strict=True)
     )
-    ids = [set(people.ids) if people else set() for people in known]
-    texts = {id_ for one in b.judged.values() for id_ in one.values}
+    ids = [set(people.ids) if people else set() for people in people_of]
+    texts = {id_ for scores in b.judged.values() for id_ in scores.values}
     try:
-        found = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])
+        comparison = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])
     except TextassayError as error:
         section.reasons.append(f"Comparison of the runs: {error}")
         return
-    rows = found.rows
+    rows = comparison.rows
     section.of_runs.extend(rows)
-    section.of_agreement.extend(found.agreement)
+    section.of_agreement.extend(comparison.agreement)
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
     # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     pictures = [svg.interval_plot(row.difference, (-most, most), mark=0.0) for row in rows]
-    differences, *others = found.tables()
+    differences, *others = comparison.tables()
     column = Column("picture", "around 0", "picture")
     section.compared.append(differences.with_column(column, pictures, after="difference"))
     section.compared.extend(others)
@@ -280,29 +282,29 @@ def _stress(runs: Sequence[RunSource]) -> list[Table]:
     return tables
 
 
-def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
+def _curves(run: RunSource, tables: Sequence[Columns], calibration: Calibration) -> list[Curve]:
     """Draw the calibration of each aspect of the run."""
     curves = []
     for name in run.table.aspects:
-        own = read.of(name)
-        if own is None:
+        aspect = calibration.of(name)
+        if aspect is None:
             continue
         for signature in run.table.signatures:
             # a curve learned from another judge would be wrong
-            read.check(name, signature)
+            calibration.check(name, signature)
         values = run.table.values[run.table.rows_on(name)]
-        applied = own.apply(values[~np.isnan(values)])
+        applied = aspect.apply(values[~np.isnan(values)])
         inside = ~applied.outside
         width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None
         rated = next((columns for columns in tables if columns.score == name), None)
         outside = float(applied.outside.mean()) if len(applied.outside) else 0.0
-        curves.append(Curve(own, _curve(own, rated), width, outside))
+        curves.append(Curve(aspect, _curve(aspect, rated), width, outside))
     return curves
 
 
-def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
-    grid = np.linspace(*own.range, 60)
-    applied = own.apply(grid)
+def _curve(calibration: AspectCalibration, rated: Columns | None) -> Markup:
+    grid = np.linspace(*calibration.range, 60)
+    applied = calibration.apply(grid)
     points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
     band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
     dots: list[svg.Point] = []
@@ -311,6 +313,7 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
         rows = np.flatnonzero(rated.rated)[:600]  # the dots that are drawn
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(
-        points, own.scales.judge or own.range, own.scales.raters, band=band, dots=dots,
-        label=f"Calibration of {own.aspect}: what people would say at each score",
+        points, calibration.scales.judge or calibration.range, calibration.scales.raters,
+        band=band, dots=dots,
+        label=f"Calibration of {calibration.aspect}: what people would say at each score",
     )  # fmt: skip

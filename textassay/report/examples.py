@@ -102,9 +102,7 @@ def evidence_lines(score: Score) -> list[Line]:
     evidence = [_cut(piece, 100) for piece in score.evidence]
     widest = max((abs(_as_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
-    lines = [
-        replace(_line(piece, widest), thought=str(piece.get("thought") or "")) for piece in evidence
-    ]
+    lines = [replace(_line(p, widest), thought=str(p.get("thought") or "")) for p in evidence]
     order = list(TITLES)
     # stable: lines of a kind keep the order in which the method wrote them
     return sorted(lines, key=lambda line: order.index(line.kind))
@@ -112,7 +110,9 @@ def evidence_lines(score: Score) -> list[Line]:
 
 def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
     """Return lines by heading, with lines of one kind together."""
-    return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
+    return [
+        (TITLES[kind], list(group)) for kind, group in groupby(lines, key=lambda line: line.kind)
+    ]
 
 
 def describe_how(score: Score) -> str:
@@ -251,19 +251,17 @@ def _as_number(value: Any) -> float | None:
 
 def _as_numbers(value: Any) -> list[float]:
     """Return a list of numbers; empty for any other value."""
-    numbers = [_as_number(one) for one in value] if isinstance(value, list) else []
-    return [one for one in numbers if one is not None] if None not in numbers else []
+    numbers = [_as_number(number) for number in value] if isinstance(value, list) else []
+    return [number for number in numbers if number is not None] if None not in numbers else []
 
 
 def _tokens(value: Any) -> list[tuple[Any, float]]:
     """Return tokens with their log-probabilities; empty for any other value."""
     pieces = value if isinstance(value, list) else []
-    found = [
-        (one.get("token"), _as_number(one.get("logprob")))
-        for one in pieces
-        if isinstance(one, Mapping)
+    pairs = [
+        (p.get("token"), _as_number(p.get("logprob"))) for p in pieces if isinstance(p, Mapping)
     ]
-    return [(token, logprob) for token, logprob in found if logprob is not None]
+    return [(token, logprob) for token, logprob in pairs if logprob is not None]
 
 
 def clip(text: str, limit: int) -> str:
@@ -321,8 +319,8 @@ def examples(
         return None
     order, rows = order_rows(joined)
     # a dozen examples in the page itself, for printing and for readers without JavaScript
-    shown = [show_score(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
-    return ExamplesSection(order, shown, len(run.table), packed)
+    scores = [show_score(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
+    return ExamplesSection(order, scores, len(run.table), packed)
 
 
 def order_rows(joined: JoinedPage) -> tuple[str, RowNumbers]:
@@ -417,10 +415,10 @@ def pack_rows(
         **example_columns(data, [example_id for example_id, _ in by_example]),
         **score_columns(run, joined, order, places=places),
     }
-    found = [data.examples.get(example_id) for example_id, _ in by_example]
+    shown_examples = [data.examples.get(example_id) for example_id, _ in by_example]
     if both[-1] is not data:
-        found += [both[-1].examples.get(example_id) for example_id, _ in by_example]
-    limit, pictures = _limit(found), _pictures(found)
+        shown_examples += [both[-1].examples.get(example_id) for example_id, _ in by_example]
+    limit, pictures = _limit(shown_examples), _pictures(shown_examples)
     return PackedScores(
         _compress(index),
         tuple(_blocks(run, both, second, by_example, limit, pictures)),
@@ -437,11 +435,11 @@ def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Row
     share = max_rows // 2
     extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
-    kept = np.unique(np.concatenate([part[: share // 4] for part in extremes]))
-    rest = np.setdiff1d(np.arange(total), kept)
+    interesting = np.unique(np.concatenate([part[: share // 4] for part in extremes]))
+    rest = np.setdiff1d(np.arange(total), interesting)
     # a fixed seed, since equal runs must yield equal bytes
-    drawn = np.random.default_rng(0).choice(rest, max_rows - len(kept), replace=False)
-    return np.sort(np.concatenate([kept, drawn]))
+    sampled = np.random.default_rng(0).choice(rest, max_rows - len(interesting), replace=False)
+    return np.sort(np.concatenate([interesting, sampled]))
 
 
 def head(
@@ -450,7 +448,7 @@ def head(
     """Return the names that columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, run.labels
     return {
-        "runs": [visible(one.name) for one in (run, second) if one],
+        "runs": [visible(source.name) for source in (run, second) if source],
         "outcomes": OUTCOMES,
         "people": joined.has_people,
         "texts": bool(data.examples),
@@ -474,8 +472,8 @@ def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
     return {
         "systems": [visible(system) for system in systems],
         "ids": [visible(example_id) for example_id in ids],
-        "system": [places.get(one.system, -1) if one else -1 for one in examples],
-        "begins": [_beginning(one.output) if one else "" for one in examples],
+        "system": [places.get(example.system, -1) if example else -1 for example in examples],
+        "begins": [_beginning(example.output) if example else "" for example in examples],
     }
 
 
@@ -529,29 +527,29 @@ def detail(
 
     `other` is the second run's example under the same id, if its text differs.
     """
-    shown: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "scores": [
             {visible(score.aspect): _words(score, limit) for score in each} for each in scores
         ]
     }
     if other:
-        shown["other"] = clip(other.output, limit)
-        given = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
+        fields["other"] = clip(other.output, limit)
+        parts = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
         if not example or parts_of(example, limit) != parts_of(other, limit):
-            shown["other_given"] = given
+            fields["other_given"] = parts
     if not example:
-        return shown
-    shown["output"] = clip(example.output, limit)
-    shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
+        return fields
+    fields["output"] = clip(example.output, limit)
+    fields["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
     if example.images:
-        shown["images"] = [
+        fields["images"] = [
             [image.label, _place(visible(_picture(image, pictures)), texts)]
             for image in example.images
         ]
-    shown["references"] = [_place(clip(text, limit), texts) for text in example.references]
-    shown["human"] = {visible(name): value for name, value in example.human.items()}
-    shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
-    return shown
+    fields["references"] = [_place(clip(text, limit), texts) for text in example.references]
+    fields["human"] = {visible(name): value for name, value in example.human.items()}
+    fields["raters"] = {visible(name): each for name, each in example.annotators.items()}
+    return fields
 
 
 def parts_of(example: Example, limit: int) -> list[Part]:
@@ -563,17 +561,16 @@ def parts_of(example: Example, limit: int) -> list[Part]:
 
 
 def _part(part: Part, example: Example, limit: int, texts: dict[str, int]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"kind": part.kind}
+    fields: dict[str, Any] = {"kind": part.kind}
     if part.text:
-        shown["text"] = _place(clip(part.text, limit), texts)
+        fields["text"] = _place(clip(part.text, limit), texts)
     if part.pieces:
-        shown["pieces"] = [
-            browser_piece(piece, _place(visible(piece.text), texts), visible)
-            for piece in part.pieces
+        fields["pieces"] = [
+            browser_piece(p, _place(visible(p.text), texts), visible) for p in part.pieces
         ]
     if part.kind == "conversation" and count_left_out(example.source) is not None:
-        shown["shortened"] = True
-    return shown
+        fields["shortened"] = True
+    return fields
 
 
 def round_numbers(column: Floats) -> list[float | None]:
@@ -669,12 +666,12 @@ def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     """Return the keys of the first images that fit."""
     images = (image for example in examples if example for image in example.images)
     # most characters of all images on a page; the first ones that fit are shown
-    room, kept = 24_000_000, set[str]()
+    room, keys = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():
         if (size := size_of(image)) <= min(room, MAX_IMAGE):
             room -= size
-            kept.add(key)
-    return frozenset(kept)
+            keys.add(key)
+    return frozenset(keys)
 
 
 def _picture(image: Image, pictures: frozenset[str] | None) -> str:
@@ -691,8 +688,8 @@ def _beginning(text: str, most: int = 110) -> str:
 
 def _largest(column: Floats, count: int) -> RowNumbers:
     """Return the rows with the largest numbers, largest first, ties in order."""
-    known = np.flatnonzero(~np.isnan(column))
-    return known[np.argsort(-column[known], kind="stable")[:count]]
+    defined = np.flatnonzero(~np.isnan(column))
+    return defined[np.argsort(-column[defined], kind="stable")[:count]]
 
 
 def _compress(value: Any) -> str:

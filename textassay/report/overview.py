@@ -79,16 +79,14 @@ class Overview:
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
     """Return the facts, outcomes and errors of each run."""
-    reasons = dict.fromkeys(one.missing for one in data if one.missing)
+    reasons = dict.fromkeys(source.missing for source in data if source.missing)
     left_out = [
-        f"{len(own.other_texts):,} rows of {own.name} have other texts than"
+        f"{len(source.other_texts):,} rows of {source.name} have other texts than"
         f" {'AB'[at] if len(runs) > 1 else 'the run'} judged under their ids, so they and their"
         " ratings are left out."
-        for at, own in enumerate(data)
-        if own.other_texts
-    ] + [
-        note.text + "." for own in data for note in join_notes((), other_sources=own.other_sources)
-    ]
+        for at, source in enumerate(data)
+        if source.other_texts
+    ] + [note.text + "." for s in data for note in join_notes((), other_sources=s.other_sources)]
     return Overview([_run_facts(run) for run in runs], "; ".join(reasons), left_out)
 
 
@@ -124,7 +122,7 @@ def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dic
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
     names = (run.entry("sent", name, "answered_as") for name in run.entry("sent") or ())
-    answering = [", then ".join(one) for one in names if one and len(one) > 1]
+    answering = [", then ".join(answered) for answered in names if answered and len(answered) > 1]
     total = len(run.table)
     lacking = total - run.table.scored
     values = f"{lacking:,} without a value" if lacking else "all with a value"
@@ -208,20 +206,20 @@ def _aspect(
     name: str, runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[JoinedPage]
 ) -> AspectScores:
     judged = [
-        (letter, run, beside, own)
-        for letter, run, beside, own in zip("AB", runs, joined, data, strict=False)
+        (letter, run, beside, source)
+        for letter, run, beside, source in zip("AB", runs, joined, data, strict=False)
         if name in run.table.aspects
     ]
     first = judged[0][1]
     scales = {run.table.scales[run.table.aspects.index(name)] for _, run, *_ in judged}
-    known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside, _ in judged])
-    known = known[~np.isnan(known)]
+    items = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside, _ in judged])
+    items = items[~np.isnan(items)]
     # two runs on different scales share an axis that covers both
     ends = [end for scale in scales if scale is not None for end in scale]
     if None in scales:
-        ends += [float(known.min()), float(known.max())] if len(known) else []
+        ends += [float(items.min()), float(items.max())] if len(items) else []
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    lines = [row for one in judged for row in _of_run(name, *one, span)]
+    lines = [row for judge in judged for row in _of_run(name, *judge, span)]
     # systems in the order of the first run, each beside its row of the second
     order = {row.system: at for at, row in reversed(list(enumerate(lines)))}
     lines.sort(key=lambda row: order[row.system])
@@ -245,7 +243,7 @@ def _of_run(
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [data.sources.get(table.ids[table.example[row]]) for row in rows]
-    systems = [one.system if one else None for one in examples]
+    systems = [example.system if example else None for example in examples]
     scale = table.scales[table.aspects.index(name)]
 
     def row(system: str | None, at: RowNumbers) -> SystemRow:
@@ -267,7 +265,7 @@ def _of_run(
     lines = [row(None, np.arange(len(rows)))]
     # a single system would repeat the row of all texts
     if len(named) > 1:
-        each = [row(one, np.flatnonzero([one == system for system in systems])) for one in named]
+        each = [row(name, np.flatnonzero([name == system for system in systems])) for name in named]
         up = 1 if run.higher_is_better(name) else -1
         lines += sorted(each, key=lambda row: -up * (row.mean.value or 0) if row.n else np.inf)
     return lines
@@ -402,8 +400,8 @@ def _tree(run: RunSource) -> list[CriterionRow]:
             picture = svg.interval_plot(Estimate(mean), scale, width=110)
         if weight is not None and span is not None:
             # from 0, so that length and direction show the importance
-            drawn = Estimate(weight, min(0.0, weight), max(0.0, weight))
-            bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
+            bar_ends = Estimate(weight, min(0.0, weight), max(0.0, weight))
+            bar = svg.interval_plot(bar_ends, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
         definition = str(definitions.get(id_) or "")
         tree.append(CriterionRow(name, depth, mean, n, picture, weight, bar, definition))
@@ -439,8 +437,7 @@ def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[floa
             if scale := piece.get("scale"):
                 scales[id_] = (float(scale[0]), float(scale[1]))
     return {
-        id_: (sum(values) / len(values), len(values), scales.get(id_))
-        for id_, values in total.items()
+        id_: (sum(items) / len(items), len(items), scales.get(id_)) for id_, items in total.items()
     }
 
 

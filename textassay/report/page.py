@@ -178,9 +178,9 @@ def build_content(
     note: str = "",
 ) -> PageSections:
     """Return all sections of runs, each with its own data."""
-    pairs = [pairs_of(run, own, aspect_map) for run, own in zip(runs, data, strict=True)]
+    pairs = [pairs_of(run, source, aspect_map) for run, source in zip(runs, data, strict=True)]
     rest = zip(runs[1:], data[1:], pairs[1:], strict=True)
-    beside = [joined, *(join_page(run, own, paired) for run, own, paired in rest)]
+    beside = [joined, *(join_page(run, source, paired) for run, source, paired in rest)]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
     agreement = agreements(runs, data, beside, pairs, resamples=resamples)
     estimates = estimate_sections(runs, data, pairs, calibration)
@@ -262,26 +262,24 @@ def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
     """Yield sentences on better agreement with people, and on higher scores, of one run."""
     kappa = "Cohen's kappa"
     names = {"spearman": "Spearman's rho", kappa: kappa}
-    found = {
-        (one.aspect, one.coefficient): one.difference
-        for one in estimates.of_agreement
-        if one.coefficient in names and one.difference.value is not None
+    by_measure = {
+        (row.aspect, row.coefficient): row.difference
+        for row in estimates.of_agreement
+        if row.coefficient in names and row.difference.value is not None
     }
     # labels have kappa in place of the correlation of their numbers
-    labeled = {aspect for aspect, measure in found if measure == kappa}
-    shown = {key: one for key, one in found.items() if key[1] == kappa or key[0] not in labeled}
-    if shown:
-        measures = dict.fromkeys(names[measure] for _, measure in shown)
+    labeled = {aspect for aspect, measure in by_measure if measure == kappa}
+    preferred = {
+        key: delta for key, delta in by_measure.items() if key[1] == kappa or key[0] not in labeled
+    }
+    if preferred:
+        measures = dict.fromkeys(names[measure] for _, measure in preferred)
         yield _describe_intervals(
-            [(aspect, one) for (aspect, _), one in shown.items()],
+            [(aspect, difference) for (aspect, _), difference in preferred.items()],
             "A agrees better with people than B on", "B agrees better with people than A on",
             "the data do not show which run agrees better with people on", " or ".join(measures),
         )  # fmt: skip
-    rows = [
-        (row.aspect, row.difference)
-        for row in estimates.of_runs
-        if row.difference.value is not None
-    ]
+    rows = [(r.aspect, r.difference) for r in estimates.of_runs if r.difference.value is not None]
     if rows:
         yield _describe_intervals(
             rows, "A scores higher than B on", "B scores higher than A on",
@@ -293,20 +291,20 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
     """Yield the aspects on which each run agrees with people, and beats trivial measures."""
     above: list[tuple[str, Sequence[str]]] = []
     for who, run in _name_runs(runs):
-        own = [one for aspect in agreement for one in aspect.judges if one.run == run.name]
-        if not own:
+        of_run = [judge for aspect in agreement for judge in aspect.judges if judge.run == run.name]
+        if not of_run:
             continue
-        measures = list(dict.fromkeys(one.measure for one in own))
+        measures = list(dict.fromkeys(judge.measure for judge in of_run))
         yield _describe_intervals(
-            [(one.score, one.value) for one in own],
+            [(judge.score, judge.value) for judge in of_run],
             f"{who} agrees with people on", f"{who} contradicts people on",
             f"the data do not show that {who} agrees with people on", " or ".join(measures),
         )  # fmt: skip
         by: dict[str, list[str]] = {"yes": [], "no": [], "not shown": []}
-        for one in own:
-            if one.advantage is not None:
-                measure, difference = one.advantage.measure, _figures(one.advantage.difference)
-                by[one.advantage.above].append(f"{one.score} ({difference} against {measure})")
+        for judge in of_run:
+            if judge.advantage is not None:
+                measure, difference = judge.advantage.measure, _figures(judge.advantage.difference)
+                by[judge.advantage.above].append(f"{judge.score} ({difference} against {measure})")
         above += [
             (f"{who} is better than the best trivial measure on", by["yes"]),
             (f"{who} is worse than a trivial measure on", by["no"]),
@@ -345,23 +343,23 @@ def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
     shares = shares_of(runs[0].labels)
-    for letter, one in estimates.of_systems:
-        if letter == "A" and one.difference.value is not None and one.aspect not in shares:
+    for letter, delta in estimates.of_systems:
+        if letter == "A" and delta.difference.value is not None and delta.aspect not in shares:
             # B is corrected by the same ratings, so its differences are nearly the same
-            by_aspect.setdefault(one.aspect, []).append(one)
+            by_aspect.setdefault(delta.aspect, []).append(delta)
     open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
     for aspect, pairs in by_aspect.items():
         up = 1 if runs[0].higher_is_better(aspect) else -1
-        systems = list(dict.fromkeys(name for one in pairs for name in (one.a, one.b)))
-        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= 0.05]
-        below = {one.b if up * (one.difference.value or 0.0) > 0 else one.a for one in sure}
+        systems = list(dict.fromkeys(name for pair in pairs for name in (pair.a, pair.b)))
+        sure = [pair for pair in pairs if pair.p_holm is not None and pair.p_holm <= 0.05]
+        below = {pair.b if up * (pair.difference.value or 0.0) > 0 else pair.a for pair in sure}
         best = [system for system in systems if system not in below]
         if len(best) == len(systems):
             open_.append(aspect)
             continue
         if not best:
             continue  # each pair has its own sources, so their tests may form a cycle
-        largest = max(sure, key=lambda one: abs(one.difference.value or 0.0))
+        largest = max(sure, key=lambda pair: abs(pair.difference.value or 0.0))
         a_is_higher = (largest.difference.value or 0.0) > 0
         high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
         size = _figures(largest.difference, absolute=True)
@@ -379,10 +377,10 @@ def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator
 
 
 def _means(run: RunSource, scores: Sequence[AspectScores]) -> str:
-    known = [(one.name, one.rows[0].mean) for one in scores if one.rows[0].n]
-    if not known:
+    means_of = [(aspect.name, aspect.rows[0].mean) for aspect in scores if aspect.rows[0].n]
+    if not means_of:
         return f"{run.method} gave no text a score."
-    means = [f"{_figures(mean)} on {name}" for name, mean in known]
+    means = [f"{_figures(mean)} on {name}" for name, mean in means_of]
     return f"{run.method} scores {_some(means)} on average."
 
 
@@ -400,19 +398,19 @@ def _missing(
     yield from overview.left_out
     if estimates.reasons:
         count = len(estimates.reasons)
-        what = "One result" if count == 1 else f"{count} results"
-        yield f"{what} could not be computed; the reasons are below the sections."
+        results = "One result" if count == 1 else f"{count} results"
+        yield f"{results} could not be computed; the reasons are below the sections."
 
 
 def _describe_intervals(
-    values: Sequence[tuple[str, Estimate]], up: str, down: str, open_: str, what: str
+    values: Sequence[tuple[str, Estimate]], up: str, down: str, open_: str, measure: str
 ) -> str:
     """Return one sentence about what intervals show: above 0, below 0, or neither."""
-    shown: dict[str, list[str]] = {up: [], down: [], open_: []}
-    for name, one in values:
-        side = up if one.is_above(0) else down if one.is_below(0) else open_
-        shown[side].append(f"{name} ({_figures(one)})")
-    return _join_words(shown.items(), f"; {what} with 95 % intervals over sources")
+    names_by_side: dict[str, list[str]] = {up: [], down: [], open_: []}
+    for name, interval in values:
+        side = up if interval.is_above(0) else down if interval.is_below(0) else open_
+        names_by_side[side].append(f"{name} ({_figures(interval)})")
+    return _join_words(names_by_side.items(), f"; {measure} with 95 % intervals over sources")
 
 
 def _join_words(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> str:
@@ -421,10 +419,10 @@ def _join_words(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> 
 
 
 def _some(names: Sequence[str], and_: str = " and ") -> str:
-    shown = [visible(name) for name in names[:_MANY]]
+    listed = [visible(name) for name in names[:_MANY]]
     if len(names) > _MANY:
-        shown.append(f"{len(names) - _MANY} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])}{and_}{shown[-1]}"
+        listed.append(f"{len(names) - _MANY} more")
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])}{and_}{listed[-1]}"
 
 
 def _name_runs(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
@@ -432,13 +430,13 @@ def _name_runs(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
     yield from zip("AB" if len(runs) > 1 else ["the judge"], runs, strict=False)
 
 
-def _figures(one: Estimate, *, absolute: bool = False) -> str:
+def _figures(estimate: Estimate, *, absolute: bool = False) -> str:
     """Return a value with its interval, two decimals each; `absolute` drops the sign."""
-    if one.value is None:
+    if estimate.value is None:
         return "undefined"
-    turn = -1 if absolute and one.value < 0 else 1
-    value = figure(turn * one.value, 2)
-    if not one.ends:
+    turn = -1 if absolute and estimate.value < 0 else 1
+    value = figure(turn * estimate.value, 2)
+    if not estimate.ends:
         return f"{value}, no interval"
-    low, high = sorted(turn * end for end in one.ends)
+    low, high = sorted(turn * end for end in estimate.ends)
     return f"{value} [{figure(low, 2)}, {figure(high, 2)}]"

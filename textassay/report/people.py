@@ -58,7 +58,8 @@ class Advantage:
     # "not shown" may be due to too few texts
     above: Above = field(
         metadata=column(
-            "above all of them", cell=lambda one: Alert("no") if one.above == "no" else one.above
+            "above all of them",
+            cell=lambda a: Alert("no") if a.above == "no" else a.above,
         )
     )
     """Whether it is significantly above all trivial measures, below one of them, or neither."""
@@ -137,27 +138,27 @@ def agreements(
     judged = _compare_judges(sides, levels, resamples)
     rows = [*judged.rows, *_compare_trivial(sides, levels, resamples)]
     by_name = {side.run.name: side for side in sides}
-    found = []
+    aspects = []
     for human in _humans(sides):
-        beside = [one for one in rows if one.row.human == human]
+        beside = [compared for compared in rows if compared.row.human == human]
         named = [(at, row) for at, row in judged.labels if row.human == human]
-        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
+        whole = [row for row in beside if row.judge and row.row.agreement.level == "dataset"]
         # the runs themselves, without their jurors
         of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
         above = {
             key: _advantage(key, judged.values[key], human, by_name[key[0]].data, resamples)
-            for key in ((one.judge, one.row.aspect) for one in of_runs)
+            for key in ((compared.judge, compared.row.aspect) for compared in of_runs)
             if resamples
         }
-        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
+        by_level = ([row for row in beside if row.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
-        found.append(AspectAgreement(
+        aspects.append(AspectAgreement(
             tables, _above_table(human, above), _judges(of_runs, named, above, runs),
             plots=_plots(human, sides, joined, {(at, row.aspect) for at, row in named}),
             matrices=[_matrix(at, row, runs) for at, row in named],
         ))  # fmt: skip
-    return found
+    return aspects
 
 
 class _Side(NamedTuple):
@@ -186,21 +187,21 @@ def _humans(sides: Iterable[_Side]) -> list[str]:
 
 
 def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: int) -> _Judged:
-    found = _Judged([], [], {})
-    for at, (run, own, pairs) in enumerate(sides):
+    result = _Judged([], [], {})
+    for at, (run, source, pairs) in enumerate(sides):
         if not pairs:
             continue
         scores, of_jurors = _recorded_rows(run, pairs), _of_jurors(run, pairs)
         table = agreement_table(
             scores | {score: values for score, (_, values) in of_jurors.items()},
-            own.examples.values(), levels=levels, bootstrap=resamples,
+            source.examples.values(), levels=levels, bootstrap=resamples,
             aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
             labels=run.labels,
         )  # fmt: skip
-        found.rows.extend(_Compared(run.name, row) for row in table.rows)
-        found.labels.extend((at, row) for row in table.labels)
-        found.values.update({(run.name, score): values for score, values in scores.items()})
-    return found
+        result.rows.extend(_Compared(run.name, row) for row in table.rows)
+        result.labels.extend((at, row) for row in table.labels)
+        result.values.update({(run.name, score): values for score, values in scores.items()})
+    return result
 
 
 def _compare_trivial(
@@ -219,15 +220,15 @@ def _compare_trivial(
         rated = [h for h in _humans([side] if several else sides) if h not in unordered]
         if not rated:
             continue
-        own = side.data
+        source = side.data
         # trivial measures depend on the texts alone, so a live page updates its sections without
         # them
-        if not own.surface:
-            own.surface.update(trivial([one for one in own.examples.values() if one.human]))
+        if not source.surface:
+            source.surface.update(trivial([one for one in source.examples.values() if one.human]))
         on = f" on the texts of {'AB'[at]}" if several else ""
-        for name, measured in own.surface.items():
+        for name, measured in source.surface.items():
             table = agreement_table(
-                {name: measured}, own.examples.values(), levels=levels,
+                {name: measured}, source.examples.values(), levels=levels,
                 aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
             )  # fmt: skip
             yield from (_Compared("", row, on) for row in table.rows)
@@ -257,13 +258,13 @@ def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) ->
     The mapped one, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the
     human aspect of its aspect.
     """
-    known = data.rated_aspects
+    rated = data.rated_aspects
     matches = {}
     for score in run.table.aspects:
         aspect, _, juror = score.rpartition("/")
-        own = aspect if score not in known and juror in run.jurors else score
-        matches[score] = aspect_map.get(score, own)
-    return {score: human for score, human in matches.items() if human in known}
+        name = aspect if score not in rated and juror in run.jurors else score
+        matches[score] = aspect_map.get(score, name)
+    return {score: human for score, human in matches.items() if human in rated}
 
 
 def _recorded_rows(run: RunSource, pairs: Mapping[str, str]) -> Recorded:
@@ -280,22 +281,22 @@ def _of_jurors(
     run: RunSource, pairs: Mapping[str, str]
 ) -> dict[str, tuple[str, dict[str, float | None]]]:
     """Return human aspect and values by id of each juror's ratings, which are parts of a score."""
-    found: dict[str, tuple[str, dict[str, float | None]]] = {}
+    by_name: dict[str, tuple[str, dict[str, float | None]]] = {}
     if not run.jurors:
-        return found
+        return by_name
     for score in run.table.scores(list(range(len(run.table)))):
         for piece in score.evidence:
             juror, value = piece.get("text"), piece.get("value")
             if juror in run.jurors and score.aspect in pairs:
                 name = f"{score.aspect}/{juror}"
-                _, values = found.setdefault(name, (pairs[score.aspect], {}))
+                _, values = by_name.setdefault(name, (pairs[score.aspect], {}))
                 values[score.id] = float(value) if isinstance(value, int | float) else None
-    return found
+    return by_name
 
 
 def _levels(data: Sequence[DataSource]) -> list[Level]:
     """Return the levels for which all data have the necessary fields."""
-    each = [_levels_of(own) for own in data if any(one.human for one in own.examples.values())]
+    each = [_levels_of(s) for s in data if any(example.human for example in s.examples.values())]
     return [level for level in each[0] if all(level in other for other in each)]
 
 
@@ -323,7 +324,7 @@ def _advantage(
     people = data.people
     ratings, groups = people.ratings(human), people.groups
     scores = people.align(judge)
-    found: list[tuple[float, str, Estimate]] = []
+    leads: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
         measured = people.align(values)
         # the sign of a trivial measure is chosen in hindsight, which favors it; a judge should
@@ -332,15 +333,15 @@ def _advantage(
             measured = [None if value is None else -value for value in measured]
         both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
         if both.difference.value is not None and both.b is not None:
-            found.append((both.b, name, both.difference))
-    if not found:
+            leads.append((both.b, name, both.difference))
+    if not leads:
         return None
     above: Above = "not shown"
-    if all(one.is_above(0) for *_, one in found):
+    if all(difference.is_above(0) for *_, difference in leads):
         above = "yes"  # the judge must be above each of them, so no test needs an adjustment
-    elif any(one.is_below(0) for *_, one in found):
+    elif any(difference.is_below(0) for *_, difference in leads):
         above = "no"
-    _, name, difference = max(found)
+    _, name, difference = max(leads)
     run, score = key
     return Advantage(score, run, name, difference, above)
 
@@ -352,22 +353,22 @@ def _judges(
     runs: Sequence[RunSource],
 ) -> list[JudgeAgreement]:
     """Return the agreement of the runs' scores: of labels by kappa, of others by rho."""
-    found: dict[tuple[str, str], JudgeAgreement] = {}
+    by_key: dict[tuple[str, str], JudgeAgreement] = {}
     for judge, row, _ in rows:
-        own, key = row.agreement, (judge, row.aspect)
-        rho = own.estimate("spearman")
-        found[key] = JudgeAgreement(*key, "Spearman's rho", rho, above.get(key))
+        agreement, key = row.agreement, (judge, row.aspect)
+        rho = agreement.estimate("spearman")
+        by_key[key] = JudgeAgreement(*key, "Spearman's rho", rho, above.get(key))
     for at, of_label in labels:
         key = (runs[at].name, of_label.aspect)
         if of_label.aspect in runs[at].table.aspects:  # not a juror's labels
             kappa = of_label.agreement.measures["kappa"].estimate
-            found[key] = JudgeAgreement(*key, "Cohen's kappa", kappa, above.get(key))
-    return list(found.values())
+            by_key[key] = JudgeAgreement(*key, "Cohen's kappa", kappa, above.get(key))
+    return list(by_key.values())
 
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
     """Return the lead of each judge over the best trivial measure."""
-    lines = [one for one in above.values() if one]
+    lines = [advantage for advantage in above.values() if advantage]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"
     return table_of(Advantage, lines, (note,), title) if lines else None
@@ -375,25 +376,25 @@ def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) 
 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay agreement`, with judges and a picture of Spearman's rho."""
-    found = [one.row.agreement for one in rows]
-    judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
+    agreements_ = [compared.row.agreement for compared in rows]
+    judges = [compared.judge or f"a trivial measure{compared.on}" for compared in rows]
     pictures = [
         svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0,
-                          kind="judge" if one.judge else "other")
-        for agreement, one in zip(found, rows, strict=True)
+                          kind="judge" if compared.judge else "other")
+        for agreement, compared in zip(agreements_, rows, strict=True)
     ]  # fmt: skip
     titles = {
         "dataset": "over all texts",
-        "group": f"within a source, averaged over {found[0].groups} sources",
-        "system": f"over the means of {found[0].systems} systems",
+        "group": f"within a source, averaged over {agreements_[0].groups} sources",
+        "system": f"over the means of {agreements_[0].systems} systems",
     }
-    (plain,) = AgreementTable(tuple(one.row for one in rows), 0).tables()
+    (plain,) = AgreementTable(tuple(compared.row for compared in rows), 0).tables()
     table = plain.without("human", "level")
     table = table.with_column(Column("judge", "by"), judges, after="score")
     table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
-    if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
+    if all((agreement.coverage or 0.0) == 1.0 for agreement in agreements_):
         table = table.without("coverage")
-    return replace(table, title=f"{human}, {titles[found[0].level]}")
+    return replace(table, title=f"{human}, {titles[agreements_[0].level]}")
 
 
 def _plots(
@@ -429,12 +430,12 @@ def _plots(
 
 
 def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
-    own = row.agreement
+    result = row.agreement
     # a position in the page's list, since names may contain any characters
     listed = runs[0].table.aspects
     aspect = listed.index(row.aspect) if row.aspect in listed else -1
     rows = []
-    for people, (name, counts) in enumerate(zip(own.labels, own.confusion, strict=True)):
+    for people, (name, counts) in enumerate(zip(result.labels, result.confusion, strict=True)):
         total = sum(counts) or 1
         cells = [
             MatrixCell(
@@ -445,4 +446,4 @@ def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
             for judge, count in enumerate(counts)
         ]
         rows.append((name, cells))
-    return Matrix(f"{row.aspect} by {runs[at].name}", own.labels, rows)
+    return Matrix(f"{row.aspect} by {runs[at].name}", result.labels, rows)

@@ -39,13 +39,13 @@ def policy(script: str, style: str, *, connect: bool) -> str:
 @cache
 def environment() -> Environment:
     """Return the templates' environment, which escapes everything and writes controls out."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
         finalize=_format_seen, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.filters["figure"] = figure
-    made.filters["table"] = lambda table: Markup(visible(to_html(table, page=True)))
-    return made
+    templates.filters["figure"] = figure
+    templates.filters["table"] = lambda table: Markup(visible(to_html(table, page=True)))
+    return templates
 
 
 def fill(template: str, *, script: str = "", connect: bool = False, **fields: Any) -> str:
@@ -61,8 +61,8 @@ def asset(name: str) -> Markup:
     """Return a style sheet or a script of the page, after the part shared with other pages."""
     package = resources.files("textassay")
     shared = package.joinpath("assets", f"material{Path(name).suffix}")
-    own = package.joinpath("report", "assets", name)
-    return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
+    file_of_page = package.joinpath("report", "assets", name)
+    return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, file_of_page)))
 
 
 def _format_seen(value: Any) -> Any:

@@ -78,12 +78,12 @@ class LiveRun:
             if old is not None and (old[:2] == (now, finished) or too_soon):
                 return old[0], old[2]
             began = time.monotonic()
-            made = render_sections(self._content())
-            self._sections = (now, finished, made)
+            html = render_sections(self._content())
+            self._sections = (now, finished, html)
             # a pause proportional to the cost: sections of a large run take seconds, and several
             # readers must not keep the core busy
             self._renew_at = began + 41 * (time.monotonic() - began)
-            return now, made
+            return now, html
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return the rows added after `cursor` lines, for a reader that has `known` examples."""
@@ -127,8 +127,8 @@ class LiveRun:
                 return None
             example_id, texts = table.ids[example], dict[str, int]()
             scores = [list(table.scores(table.rows_of(example_id)))]
-            shown = detail(self.data.examples.get(example_id), scores, MAX_TEXT, texts)
-            return {**shown, "texts": list(texts)}
+            content = detail(self.data.examples.get(example_id), scores, MAX_TEXT, texts)
+            return {**content, "texts": list(texts)}
 
     @property
     def finished(self) -> bool:
@@ -197,8 +197,8 @@ class Viewer:
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[str]:
         """Serve inside the block; yield the address."""
-        async with listen(self.app(), self.host, port) as known:
-            yield f"{link(self.host, known)}/"
+        async with listen(self.app(), self.host, port) as free_port:
+            yield f"{link(self.host, free_port)}/"
 
     def app(self) -> web.Application:
         """Return the aiohttp application with its routes."""
@@ -207,8 +207,8 @@ class Viewer:
         app.router.add_get("/", self._page if self.single else self._index)
         app.router.add_get("/run", self._page)
         app.router.add_get("/sections", self._sections)
-        for what in _DATA:
-            app.router.add_get(f"/{what}", self._answer)
+        for name in _DATA:
+            app.router.add_get(f"/{name}", self._answer)
         return app
 
     def names(self) -> list[str]:
@@ -242,29 +242,29 @@ class Viewer:
         runs = await asyncio.to_thread(
             lambda: [_index_entry(self.path, name) for name in self.names()]
         )
-        made = fill("index.html.jinja", folder=self.path.resolve().name, runs=runs)
-        return web.Response(text=made, content_type="text/html")
+        html = fill("index.html.jinja", folder=self.path.resolve().name, runs=runs)
+        return web.Response(text=html, content_type="text/html")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         run = await self._run(request)
         address = "" if self.single else f"run={quote(request.query['run'], safe='')}"
-        made = await asyncio.to_thread(run.page, address)
-        return web.Response(text=made, content_type="text/html")
+        html = await asyncio.to_thread(run.page, address)
+        return web.Response(text=html, content_type="text/html")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         """Answer the page's requests with JSON."""
         run = await self._run(request)
-        what, *names = _DATA[request.path.strip("/")]
-        found = await asyncio.to_thread(what, run, *(_count(request, name) for name in names))
-        if found is None:
+        read, *names = _DATA[request.path.strip("/")]
+        content = await asyncio.to_thread(read, run, *(_count(request, name) for name in names))
+        if content is None:
             raise web.HTTPNotFound(text="there is no such example")
-        return web.Response(body=encode(found), content_type="application/json")
+        return web.Response(body=encode(content), content_type="application/json")
 
     async def _sections(self, request: web.Request) -> web.StreamResponse:
         run = await self._run(request)
-        version, made = await asyncio.to_thread(run.sections)
+        version, html = await asyncio.to_thread(run.sections)
         headers = {"X-Version": str(version)}
-        return web.Response(text=made, content_type="text/html", headers=headers)
+        return web.Response(text=html, content_type="text/html", headers=headers)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: ReportHandler) -> web.StreamResponse:

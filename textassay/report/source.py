@@ -144,8 +144,8 @@ class ScoreTable:
     def knows_text(self, example: Example) -> bool:
         """Return whether the run may have judged this text; false if it judged another one."""
         at = self._id_index.get(example.id)
-        known = 0 if at is None else self._texts[at]
-        return not known or may_be_one_text(text_digest(example), f"{known:016x}")
+        digest = 0 if at is None else self._texts[at]
+        return not digest or may_be_one_text(text_digest(example), f"{digest:016x}")
 
     def rows_on(self, aspect: str) -> RowNumbers:
         """Return the rows of an aspect."""
@@ -190,8 +190,8 @@ class ScoreTable:
         self.outcome[row] = OUTCOMES.index(score.outcome)
         # the position of the latest line, which `scores` reads again
         self._begins[row] = begins
-        found = (score.value, score.calibrated, score.low, score.high)
-        for numbers, number in zip(self._numbers, found, strict=True):
+        figures = (score.value, score.calibrated, score.low, score.high)
+        for numbers, number in zip(self._numbers, figures, strict=True):
             numbers[row] = float("nan") if number is None else number
         return row
 
@@ -296,7 +296,7 @@ class DataSource:
     @property
     def systems(self) -> list[str]:
         """Names of the systems."""
-        return sorted({one.system for one in self.examples.values() if one.system is not None})
+        return sorted({e.system for e in self.examples.values() if e.system is not None})
 
 
 def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
@@ -341,12 +341,12 @@ def open_data(
     """
     if data is None:
         return _own_data(run)
-    given = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
-    found = DataSource(Path(given.name).name, _with_sources(run, given))
-    found = leave_out_other_texts(run, found, found.examples)
-    judged = () if given.is_same_file(own := judged_data(run.folder)) else own
-    people = People(list(found.examples.values()), judged=judged)
-    return replace(found, other_sources=people.count_other_sources())
+    examples = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
+    source = DataSource(Path(examples.name).name, _with_sources(run, examples))
+    source = leave_out_other_texts(run, source, source.examples)
+    judged = () if examples.is_same_file(original := judged_data(run.folder)) else original
+    people = People(list(source.examples.values()), judged=judged)
+    return replace(source, other_sources=people.count_other_sources())
 
 
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
@@ -354,36 +354,40 @@ def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) 
 
     They are replaced by the run's own examples, if these still exist.
     """
-    given = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
-    other = [id_ for id_, example in given.items() if not run.table.knows_text(example)]
+    named = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
+    other = [id_ for id_, example in named.items() if not run.table.knows_text(example)]
     if not other:
         return data
-    own, examples = _own_data(run).examples, dict(data.examples)
+    original, examples = _own_data(run).examples, dict(data.examples)
     for id_ in other:
         del examples[id_]
-    examples |= {id_: own[id_] for id_ in other if id_ in own and run.table.knows_text(own[id_])}
+    examples |= {
+        id_: original[id_]
+        for id_ in other
+        if id_ in original and run.table.knows_text(original[id_])
+    }
     return replace(data, examples=examples, other_texts=(*data.other_texts, *other), surface={})
 
 
 def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) -> list[DataSource]:
     """Return the data of each run; one object for all of them if the runs judged the same texts."""
-    found = [open_data(runs[0], data, reading=reading)]
+    sources = [open_data(runs[0], data, reading=reading)]
     for run in runs[1:]:
-        first = found[0]
+        first = sources[0]
         if _same_data(runs[0], run) or not run.entry("data", "digest"):
-            found.append(first)
+            sources.append(first)
             continue
-        own = open_data(run, data, reading=reading)
-        if not own.examples:
+        source = open_data(run, data, reading=reading)
+        if not source.examples:
             # the first run's data also serve the second run if it judged the same texts
             same = {i: e for i, e in first.examples.items() if run.table.knows_text(e)}
-            own = (
+            source = (
                 first
                 if len(same) == len(first.examples)
-                else replace(own, examples={i: e for i, e in same.items() if run.table.knows(i)})
+                else replace(source, examples={i: e for i, e in same.items() if run.table.knows(i)})
             )
-        found.append(first if own.examples == first.examples else own)
-    return found
+        sources.append(first if source.examples == first.examples else source)
+    return sources
 
 
 def _same_data(a: RunSource, b: RunSource) -> bool:
@@ -412,28 +416,28 @@ def _own_data(run: RunSource) -> DataSource:
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
-    found = DataSource(name, _by_id(examples))
+    loaded = DataSource(name, _by_id(examples))
     # changed texts beside old scores would show the wrong evidence
     if info.digest != run.entry("data", "digest"):
         if not run.entry("spec", "limit"):
             return DataSource(name, {}, f"{name} has changed since the run judged it")
-        other = [id_ for id_, one in found.examples.items() if not run.table.knows_text(one)]
+        other = [id_ for id_, e in loaded.examples.items() if not run.table.knows_text(e)]
         for id_ in other:
-            del found.examples[id_]
-        found.other_texts = tuple(other)
-    return found
+            del loaded.examples[id_]
+        loaded.other_texts = tuple(other)
+    return loaded
 
 
-def _with_sources(run: RunSource, given: Examples) -> dict[str, Example]:
+def _with_sources(run: RunSource, examples_given: Examples) -> dict[str, Example]:
     """Return examples by id; rows without a source get it from the run's own data."""
-    examples, judged = _by_id(given), judged_data(run.folder)
+    examples, judged = _by_id(examples_given), judged_data(run.folder)
     named = sources_by_id(examples.values())
-    if None not in named.values() or getattr(judged, "name", "") == given.name:
+    if None not in named.values() or getattr(judged, "name", "") == examples_given.name:
         return examples
-    known = sources_by_id(judged)
+    source_of = sources_by_id(judged)
     return {
-        id_: one if named[id_] else one.model_copy(update={"group": known.get(id_)})
-        for id_, one in examples.items()
+        id_: example if named[id_] else example.model_copy(update={"group": source_of.get(id_)})
+        for id_, example in examples.items()
     }
 
 
@@ -526,27 +530,27 @@ def join_page(
 ) -> JoinedPage:
     """Join scores, ratings and a second run."""
     table = run.table
-    chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
-    values = table.values[chosen]
-    aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
-    human, rated, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
+    selected = np.arange(len(table)) if rows is None else np.array(rows, int)
+    values = table.values[selected]
+    aspect, example = np.array(table.aspect, int)[selected], np.array(table.example, int)[selected]
+    human, rated, sizes = (np.full(len(selected), np.nan) for _ in range(3))
     units: dict[str, str] = {}
     for at, name in enumerate(table.aspects):
         if name not in human_of:
             continue
-        scale, own = table.scales[at], np.flatnonzero(aspect == at)
+        scale, of_aspect = table.scales[at], np.flatnonzero(aspect == at)
         ratings = data.ratings(human_of[name])
-        human[own] = [ratings.get(table.ids[example[row]], math.nan) for row in own]
+        human[of_aspect] = [ratings.get(table.ids[example[row]], math.nan) for row in of_aspect]
         if name in run.without_mean:  # numbers of labels have no distance
             continue
         units[name] = unit = choose_unit(np.array(list(ratings.values())), scale)
         # ranks among the rows of one request would differ from ranks among all rows
         if unit == "points" or rows is None:
-            rated[own] = gaps(values[own], human[own], unit)
+            rated[of_aspect] = gaps(values[of_aspect], human[of_aspect], unit)
         # as shares, gaps of aspects on different scales can be sorted together
         width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
-        sizes[own] = np.abs(rated[own]) / width
-    other = np.full(len(chosen), np.nan)
+        sizes[of_aspect] = np.abs(rated[of_aspect]) / width
+    other = np.full(len(selected), np.nan)
     if second:
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
@@ -558,8 +562,8 @@ def _values_in(
 ) -> Floats:
     """Return the second run's value for every score of the first."""
     rows = [
-        second.row(first.ids[one], first.aspects[what])
-        for one, what in zip(example.tolist(), aspect.tolist(), strict=True)
+        second.row(first.ids[example_], first.aspects[aspect_])
+        for example_, aspect_ in zip(example.tolist(), aspect.tolist(), strict=True)
     ]
     values = second.values
     return np.array([float("nan") if row is None else values[row] for row in rows], float)

@@ -24,14 +24,14 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
 
     `class_` is written `class`, other underscores become hyphens, `None` is left out.
     """
-    written = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     # escape does not change Markup: texts are escaped, nested elements not a second time
     inner = Markup("").join(escape(child) for child in children)
-    return Markup(f"<{name}{written}>{inner}</{name}>")
+    return Markup(f"<{name}{attribute_text}>{inner}</{name}>")
 
 
 def picture(
@@ -97,9 +97,9 @@ def shares(parts: Iterable[tuple[str, int]]) -> Markup:
 
     Each part has a class and, beside the bar, its number in words.
     """
-    known = [(kind, count) for kind, count in parts if count]
-    width, total, at, bars = 640.0, sum(count for _, count in known) or 1, 0.0, []
-    for kind, count in known:
+    filled = [(kind, count) for kind, count in parts if count]
+    width, total, at, bars = 640.0, sum(count for _, count in filled) or 1, 0.0, []
+    for kind, count in filled:
         wide = width * count / total
         bars.append(
             tag("rect", x=at, y=0, width=max(wide - 1, 0.5), height=10, class_=f"bar {kind}")
@@ -187,7 +187,7 @@ def flow(
         x += wide + gap
     arrows = [_arrow(boxes[source], boxes[target], tall, each) for source, target, each in edges]
     ends, round_ = (columns[0][0], columns[-1][0]), tall / 2
-    drawn = [
+    nodes = [
         part
         for name, (left, y, wide) in boxes.items()
         for part in (
@@ -197,7 +197,7 @@ def flow(
                 text_anchor="middle", class_="name"),
         )
     ]  # fmt: skip
-    return picture(x - gap + 2, most * row, *arrows, *drawn, label=label, kind="flow")
+    return picture(x - gap + 2, most * row, *arrows, *nodes, label=label, kind="flow")
 
 
 def _arrow(

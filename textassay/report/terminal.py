@@ -48,11 +48,11 @@ def run_parts(
         yield Group(Text(), to_terminal(table, width))
 
 
-def example_parts(shown: Sequence[ShownScore]) -> RenderableType:
+def example_parts(scores: Sequence[ShownScore]) -> RenderableType:
     """Return one text with the evidence of all its scores."""
-    parts: list[RenderableType] = [_text(shown[0])]
-    for one in shown:
-        parts += [Text(), score_evidence(one)]
+    parts: list[RenderableType] = [_text(scores[0])]
+    for score in scores:
+        parts += [Text(), score_evidence(score)]
     return Group(*parts)
 
 
@@ -77,46 +77,48 @@ def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     order, rows = order_rows(joined)
     lines = []
     for row in rows[:10].tolist():
-        one = show_score(run, data, joined, row)
-        system = one.example.system if one.example else None
-        apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
-        value = Alert(one.score.outcome) if one.score.value is None else one.score.value
-        id_, aspect, name = map(visible, (one.score.id, one.score.aspect, system or ""))
-        lines.append(_Listed(id_, aspect, name, value, one.human, apart))
+        item = show_score(run, data, joined, row)
+        system = item.example.system if item.example else None
+        apart = None if item.gap is None else f"{item.gap:+.2f} {item.unit}"
+        value = Alert(item.score.outcome) if item.score.value is None else item.score.value
+        id_, aspect, name = map(visible, (item.score.id, item.score.aspect, system or ""))
+        lines.append(_Listed(id_, aspect, name, value, item.human, apart))
     return table_of(_Listed, lines, title=order.capitalize())
 
 
-def _text(one: ShownScore) -> RenderableType:
-    heading = _safe(one.score.id, "bold")
-    if not one.example:
+def _text(shown: ShownScore) -> RenderableType:
+    heading = _safe(shown.score.id, "bold")
+    if not shown.example:
         return heading
-    if one.example.system is not None:
-        heading.append(f"  {printable(visible(one.example.system))}", style="not bold dim")
+    if shown.example.system is not None:
+        heading.append(f"  {printable(visible(shown.example.system))}", style="not bold dim")
     parts: list[RenderableType] = [heading]
-    for name, text in (("source", one.example.source), ("context", one.example.context)):
+    for name, text in (("source", shown.example.source), ("context", shown.example.context)):
         if text:
             parts += [Text(name, style="dim"), indent(_clip(text))]
-    parts += [_safe(f"{image.label}: {image.name}", "dim") for image in one.example.images]
-    return Group(*parts, Text("output", style="dim"), indent(_clip(one.example.output)))
+    parts += [_safe(f"{image.label}: {image.name}", "dim") for image in shown.example.images]
+    return Group(*parts, Text("output", style="dim"), indent(_clip(shown.example.output)))
 
 
-def score_evidence(one: ShownScore) -> RenderableType:
+def score_evidence(shown_score: ShownScore) -> RenderableType:
     """Return a score, how it was obtained, and its evidence."""
-    score = one.score
+    score = shown_score.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
-    if one.labels:
-        scale = printable(visible(f" of {', '.join(one.labels)}"))
+    if shown_score.labels:
+        scale = printable(visible(f" of {', '.join(shown_score.labels)}"))
     heading = Text.assemble(
-        (printable(visible(score.aspect)), "bold"), "  ", _value(one), (scale, "dim")
+        (printable(visible(score.aspect)), "bold"), "  ", _value(shown_score), (scale, "dim")
     )
-    if one.human is not None:
-        heading.append(f"  people {printable(visible(_format_value(one, one.human, 2)))}")
-    parts: list[RenderableType] = [heading, indent(Text(one.obtained, style="dim"))]
+    if shown_score.human is not None:
+        heading.append(
+            f"  people {printable(visible(_format_value(shown_score, shown_score.human, 2)))}"
+        )
+    parts: list[RenderableType] = [heading, indent(Text(shown_score.obtained, style="dim"))]
     if score.error:
         parts.append(indent(_clip(f"{score.error.type}: {score.error.message}", "yellow")))
     if score.explanation:
         parts.append(indent(_clip(score.explanation, "italic")))
-    for title, lines in one.evidence:
+    for title, lines in shown_score.evidence:
         parts.append(indent(Text(title, style="dim")))
         parts.append(Padding(_lines(lines), (0, 0, 0, 4), expand=False))
     return Group(*parts)
@@ -142,16 +144,16 @@ def _bar(line: Line) -> str:
     return (" " * left + "█" * (right - left)).ljust(width)
 
 
-def _value(one: ShownScore) -> Text:
-    if one.score.value is None:
-        return Text(one.score.outcome, style="yellow")
-    return _safe(_format_value(one, one.score.value))
+def _value(shown: ShownScore) -> Text:
+    if shown.score.value is None:
+        return Text(shown.score.outcome, style="yellow")
+    return _safe(_format_value(shown, shown.score.value))
 
 
-def _format_value(one: ShownScore, value: float, digits: int = 3) -> str:
+def _format_value(shown_score: ShownScore, value: float, digits: int = 3) -> str:
     """Return a label by its name, and any other value as a number."""
-    if value.is_integer() and 0 <= value < len(one.labels):
-        return one.labels[int(value)]
+    if value.is_integer() and 0 <= value < len(shown_score.labels):
+        return shown_score.labels[int(value)]
     return figure(value, digits)
 
 
