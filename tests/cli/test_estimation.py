@@ -165,6 +165,25 @@ def test_compare_and_its_gate(world):
         assert textassay(*arguments).code == code
 
 
+def test_data_sets_with_scores_are_compared_by_their_own_sources(world):
+    """Texts, systems, subsets and ratings are theirs, too, without naming the data again."""
+    files = [
+        write_lines(
+            world["dir"] / f"{name}.jsonl",
+            [
+                {**row, "metrics": {"tone": line["value"] + shift}}
+                for row, line in zip(world["rows"], world["lines"], strict=True)
+            ],
+        )
+        for name, shift in (("first", 0.5), ("second", 0))
+    ]
+    row = document("compare", *files)["rows"][0]
+    assert (row["n"], row["groups"]) == (120, 40)
+    two = document("compare", files[0], "--systems", "a", "b")["rows"][0]
+    assert (two["n"], two["groups"]) == (40, 40)
+    assert len(document("compare", *files, "--by", "system")["subsets"]) == 3
+
+
 @pytest.mark.parametrize("limit", ["nan", "inf", "-inf"])
 def test_a_gate_takes_a_number(world, limit):
     command = ("compare", world["scores"], world["scores"], "--fail-below", limit)
@@ -363,6 +382,35 @@ def test_a_table_of_scores_and_ratings_is_given_once(world):
     textassay("estimate", table).ends(2, "--field COLUMN=metrics.NAME")
     textassay("estimate", table, *fields[:2]).ends(2, "the data contain no human ratings")
     textassay("estimate", world["scores"]).ends(2, "give DATA after")
+
+
+def test_two_tables_share_one_field_map(world):
+    """Columns of scores are of the first, all others of the second; both may map ids and texts."""
+    rated = [row for row in world["rows"] if "annotators" in row]
+    values = {line["id"]: line["value"] for line in world["lines"]}
+    names = {"key": "id", "reply": "output"}
+    texts = [{theirs: row[ours] for theirs, ours in names.items()} for row in rated]
+    judge, people = (
+        write_lines(
+            world["dir"] / f"{name}.jsonl",
+            [
+                {**text, name: value(row), "group": row["group"]}
+                for text, row in zip(texts, rated, strict=True)
+            ],
+        )
+        for name, value in (
+            ("Judge", lambda row: values[row["id"]]),
+            ("Person", lambda row: float(np.mean(row["annotators"]["tone"]))),
+        )
+    )
+    fields = ["--field", "key=id", "--field", "reply=output", "--field", "Person=human.tone"]
+    command = ("estimate", judge, people, *fields)
+    [row] = document(*command, "--field", "Judge=metrics.tone")["rows"]
+    assert (row["n"], row["rated"], row["groups"]) == (45, 45, 15)
+    textassay(*command).ends(2, "--field COLUMN=metrics.NAME")
+    textassay(*command, "--field", "Juge=metrics.tone").ends(2, "no row has the field 'Juge'")
+    joined = ("agreement", judge, "--ratings", people, "--field", "Judge=metrics.tone")
+    textassay(*joined).ends(2, f"{people} contains no ratings")
 
 
 def test_score_applies_a_calibration_as_it_goes(tmp_path, server):

@@ -15,8 +15,9 @@ from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, PairedExamples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.files import open_table
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
@@ -124,9 +125,9 @@ class RatedInput:
 
     @property
     def knows_data(self) -> bool:
-        """Whether there are data, given or of the run."""
+        """Whether there are data, given or of the run, or the scores are a data set."""
         is_given = self.data is not None or bool(self._group.keys() - {"task"})
-        return is_given or self.own_data is not None
+        return is_given or self.own_data is not None or self._is_data_set
 
     def side(self, labels: LabelSets | None = None) -> RunSide:
         """Return the scores and their data for a comparison.
@@ -182,14 +183,19 @@ class RatedInput:
     def source(self, labels: LabelReader | None = None) -> Path | Examples:
         """Return a run or file of scores unchanged, and open a data set with metrics.
 
-        The field map belongs to DATA, so it is used if both are one file. Marks of missing values
-        apply to both.
+        The field map belongs to DATA, if that is another file, except for the columns of scores,
+        and of ids and texts that both files have. Marks of missing values apply to both.
         """
         if not self._is_data_set:
             return self.scores
         reading = dict(self._reading)
         if self.data is not None and not (self.data.exists() and self.scores.samefile(self.data)):
-            reading.pop("fields", None)
+            first: Mapping[str, Any] = next((row for _, row in open_table(self.scores).rows()), {})
+            reading["fields"] = {
+                theirs: ours
+                for theirs, ours in reading.get("fields", {}).items()
+                if ours.startswith("metrics.") or (ours in ("id", "output") and theirs in first)
+            }
         return Examples(self.scores, needs_output=False, labels=labels, **reading)
 
     @cached_property
@@ -294,6 +300,12 @@ def with_ratings(
     }
     if not files:
         return examples
+    for path, rows in files.items():
+        if not any(one.human or one.annotators for one in rows):
+            raise DataError(
+                f"{path} contains no ratings: its columns should be 'human.NAME' or"
+                " 'annotators.NAME.RATER'; or give the file as DATA, which fields= maps"
+            )
     other_texts: dict[str, list[str]] = {}
     if any(example.output for rows in files.values() for example in rows):
         texts = {example.id: text_digest(example) for example in examples}
