@@ -219,3 +219,17 @@ async def test_ratings_of_a_text_with_another_source_are_used_and_counted(
         said = [note for note in notes if "another source" in note.text]
         assert [note.text.split()[0] for note in said] == ["4"] * bool(count)
         assert all(note.warning for note in said)
+
+
+def test_a_conversation_that_the_judge_saw_shortened_is_no_other_source():
+    """The text is told by all of it; a question beside it may be another one."""
+    chat = [
+        {"role": "user", "content": "Look it up."},
+        {"role": "tool", "content": "word " * 2000},
+        {"role": "assistant", "content": "Done."},
+    ]
+    rows = [{"id": f"q{i}", "messages": chat, "question": "Who?"} for i in range(3)]
+    short = Examples(rows, conversation_chars=1000, needs_output=False)
+    others = [{**row, "question": "Where?"} for row in rows]
+    marks = [People(data, judged=short).of_other_source for data in (rated(rows), rated(others))]
+    assert marks == [[False] * 3, [True] * 3]

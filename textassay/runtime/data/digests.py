@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
+from textassay.runtime.conversation import source_beside
 from textassay.runtime.messages import Example
 
 
@@ -45,9 +46,11 @@ def source_digest(example: Example) -> str | None:
 def material_digests(example: Example) -> tuple[str, str]:
     """Return digests of the source and of the passages of a text; empty without one.
 
+    The conversation is in `text_digest`, whole; the source may have a shortened one.
     White space and Unicode forms are normalized as in `text_digest`.
     """
-    return source_digest(example) or "", _digest_words(example.context or "")
+    source = source_beside(example.source, example.messages)
+    return _digest_words(source), _digest_words(example.context or "")
 
 
 def _digest_words(text: str) -> str:
