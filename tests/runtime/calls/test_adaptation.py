@@ -673,6 +673,29 @@ async def test_a_text_that_is_refused_in_vague_words_costs_no_parameter() -> Non
     assert (server.sent[-1].temperature, server.sent[-1].seed) == (0.5, 7)
 
 
+@pytest.mark.parametrize("name", ["temperature", "top_p", "seed"])
+async def test_a_setting_that_no_word_names_is_named_and_never_left_out(name: str) -> None:
+    server = refuses_in_vague_words(name)
+    model = adapted(server, **{name: FULL[name]})
+    with pytest.raises(CapabilityError, match=f"refuses {name}={FULL[name]}; leave it out"):
+        await model.generate(asked(**FULL))
+    assert len(server.sent) <= 1 + 3 + 2
+    assert (model.adaptation.learned.unsent, model.adaptation.differences) == ((), ())
+
+
+@pytest.mark.parametrize("fields", [{}, {"temperature": 0.5}, FULL])
+async def test_a_text_that_is_refused_in_vague_words_blames_no_setting(
+    fields: dict[str, Any],
+) -> None:
+    server = Server(lambda r: VAGUE if "Rate it." in r.messages[-1].content else ANSWER)
+    model = adapted(server, seed=7)
+    with pytest.raises(RequestRefused, match="bad request"):
+        await model.generate(asked(**fields))
+    assert len(server.sent) <= 1 + 3 + 2
+    await model.generate(Request(messages=(ChatMessage(role="user", content="Judge."),)))
+    assert server.sent[-1].seed == 7
+
+
 async def test_a_server_that_refuses_everything_is_probed_once() -> None:
     server = Server(lambda _: VAGUE)
     model = adapted(server)

@@ -194,9 +194,9 @@ class Adaptation:
         self.learn(thinks=True, allowance=max(larger, self.learned.allowance))
 
     def find_suspects(self, call: Call) -> list[str]:
-        """Return the parameters of a call that may be refused, and may be left out."""
-        user_set = {*call.posting.required, *call.request.extra, *self._taken}
-        return [name for name in SUSPECTS if name not in user_set and carries(call, name)]
+        """Return the parameters of a call that may be refused, and that a probe may lack."""
+        others = {*call.request.extra, *self._taken}
+        return [name for name in SUSPECTS if name not in others and carries(call, name)]
 
     def probe_without(self, names: Sequence[str], call: Call) -> Call:
         """Return a harmless question with the parameters of a call but for these."""
@@ -205,7 +205,7 @@ class Adaptation:
         system = [message for message in request.messages if message.role == "system"]
         probe = question.model_copy(update={"messages": (*system, *question.messages)})
         traits = self.learned.learn(unsent=(*self.learned.unsent, *names))
-        return fit(traits, call.about(probe))
+        return fit(traits, Call(probe, call.posting._replace(required=())))
 
     def send_again(self, name: str) -> None:
         """Send a parameter that was left out."""
@@ -467,7 +467,9 @@ class _AdaptedCall:
         """Return the refusal of the parameter that probes find, if a refusal names none.
 
         Each probe leaves out half of the suspects: if it is answered, the refused parameter is
-        among them. There are three at most, which is enough for eight suspects.
+        among them. There are three at most, which is enough for eight suspects. A parameter that
+        the user set stops the run, so two more probes, with it and without it, have to show that it
+        is refused, and not the text.
         """
         adaptation = self._adaptation
         is_vague = isinstance(error, RequestRefused) and error.is_vague
@@ -483,6 +485,10 @@ class _AdaptedCall:
             suspects = half if is_answered else suspects[len(half) :]
         if len(suspects) != 1:
             return None
+        if suspects[0] in sent.posting.required:
+            with_it, without = (adaptation.probe_without(one, sent) for one in ((), suspects))
+            if await self._answer(with_it) or not await self._answer(without):
+                return None
         self.guess = suspects[0]
         return Refusal("drop", self.guess)
 

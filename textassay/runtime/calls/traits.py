@@ -298,7 +298,8 @@ def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
     update: dict[str, Any] = {}
     for name in traits.unsent:
         if name in request.extra:
-            raise _setting_error(traits, name, request.extra[name])
+            value = encode({name: request.extra[name]}).decode()
+            raise CapabilityError(f"model {traits.name!r} refuses a field: leave out extra={value}")
         if not carries(call, name):
             continue
         if name in OPTIONAL:
