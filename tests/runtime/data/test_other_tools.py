@@ -5,11 +5,13 @@ The files in tests/fixtures were written by the tools themselves.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -424,6 +426,58 @@ def test_texts_of_mlflow_may_be_json_and_an_expected_number_is_no_score() -> Non
     (example,) = Examples([trace])
     assert (example.source, example.output, example.references) == ("Q?", "In 1967.", ("1967",))
     assert example.metrics == {"ok": 1.0}
+
+
+def test_traces_of_mlflow_have_assessments_by_judges_and_people(tmp_path: Path) -> None:
+    """As `search_traces` returns them, also in a CSV file, where a cell holds them as Python does.
+
+    Raters keep their names, replaced assessments do not count, and all are kept.
+    """
+
+    def said(name: str, value: Any, rater: str = "", **more: Any) -> dict[str, Any]:
+        source = {"source_type": "HUMAN" if rater else "LLM_JUDGE", "source_id": rater or "m"}
+        return {"assessment_name": name, "source": source, "feedback": {"value": value}, **more}
+
+    truth = {"assessment_name": "expected_response", "source": {"source_type": "HUMAN"},
+             "expectation": {"value": "1967"}}  # fmt: skip
+    assessments = [
+        [said("ok", "yes"), said("ok", 4, "ann"), said("ok", 1, "bob@x.org", valid=False), truth],
+        [said("ok", "no"), said("ok", 3, "bob@x.org"), said("note", "why not?", "ann")],
+        [],
+    ]
+    chat = {"messages": [{"role": "user", "content": "When?"}]}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "In 1967."}}]}
+    rows = [
+        {"trace_id": f"t{at}", "trace": "{}", "request": json.dumps(chat),
+         "response": json.dumps(answer), "assessments": own}
+        for at, own in enumerate(assessments)
+    ]  # fmt: skip
+    path = tmp_path / "traces.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    for source in (rows, path):
+        examples = Examples(source)
+        first, second, third = examples
+        assert (first.output, first.references) == ("In 1967.", ("1967",))
+        assert str(first.source).endswith("user: When?")
+        assert [one.metrics for one in (first, second, third)] == [{"ok": 1.0}, {"ok": 0.0}, {}]
+        assert (first.annotators, second.annotators) == ({"ok": (4.0,)}, {"ok": (None, 3.0)})
+        assert examples.rater_names("ok") == ("ann", "bob@x_org")
+        assert len(first.meta["assessments"]) == 4
+
+
+@pytest.mark.parametrize("written", [str, json.dumps])
+def test_scores_of_phoenix_in_cells_are_read(tmp_path: Path, written: Callable[..., str]) -> None:
+    path = tmp_path / "evaluated.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["input", "output", "ok_execution_details", "ok_score"])
+        score = {"name": "ok", "score": 0.5, "label": None}
+        writer.writerow(["Q?", "A.", written({"status": "COMPLETED"}), written(score)])
+    (example,) = Examples(path)
+    assert (example.metrics, example.meta["ok"]["name"]) == ({"ok": 0.5}, "ok")
 
 
 def test_scores_with_one_name_are_all_kept(tmp_path: Path) -> None:

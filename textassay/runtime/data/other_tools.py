@@ -9,6 +9,7 @@ promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and lm-ev
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import math
@@ -34,6 +35,7 @@ from textassay.runtime.chat_formats import (
 )
 from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError, finite
+from textassay.runtime.data.literals import parse_literal
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
 
@@ -60,7 +62,8 @@ def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
         return _from_sharegpt
     if keys >= {"name", "inputs", "output", "scores", "assertions"}:
         return _from_case
-    if any(key.endswith("/value") for key in keys) and keys & {"trace", "trace_id", "assessments"}:
+    traced = keys & {"trace", "trace_id", "assessments"}
+    if traced and (any(key.endswith("/value") for key in keys) or {"request", "response"} <= keys):
         return _from_traces
     if any(f"{key.removesuffix('_score')}_execution_details" in keys for key in keys):
         return _from_experiment
@@ -187,6 +190,15 @@ def _parse(value: Any) -> Any:
     return value
 
 
+def _parse_cell(value: Any) -> Any:
+    """Return lists and objects that a cell holds as JSON, or as Python prints them."""
+    found = _parse(value)
+    if isinstance(found, str) and found[:1] in ("[", "{"):
+        with contextlib.suppress(ValueError):
+            return parse_literal(found)
+    return found
+
+
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
@@ -297,18 +309,37 @@ def _first(row: ExportRow, *names: str) -> Any:
 
 
 def _from_traces(row: ExportRow) -> ExportRow:
-    """Read a row of MLflow's table of an evaluation, whose scores are columns `NAME/value`."""
+    """Read a row of MLflow's table of an evaluation or of its traces.
+
+    Scores are columns `NAME/value`, or feedback among the assessments, where people's are ratings.
+    """
     values = {name: value for name, value in row.items() if "/" in name}
     measured = {name.removesuffix("/value"): value
                 for name, value in values.items() if name.endswith("/value")}  # fmt: skip
+    assessments, ratings = _as_list(_parse_cell(row.get("assessments"))), dict[str, Any]()
+    if assessments:
+        values["assessments"] = assessments
+    for one in assessments:
+        name = one.get("assessment_name") or one.get("name")
+        said, source = _at(one, "feedback") or _at(one, "expectation"), _at(one, "source")
+        if one.get("valid") is False:  # another assessment has taken its place
+            continue
+        if source.get("source_type") == "HUMAN" and one.get("feedback"):
+            rater = str(source.get("source_id") or "rater").replace(".", "_")
+            ratings[f"annotators.{name}.{rater}"] = _number(said.get("value"))
+        else:
+            measured.setdefault(name, said.get("value"))
     expected = [measured.pop(n) for n in ("expected_response", "expected") if n in measured]
-    inputs, output = _first(row, "request", "inputs"), _first(row, "response", "outputs")
+    inputs, output = _first(row, "request", "inputs"), _parse(_first(row, "response", "outputs"))
+    if isinstance(output, Mapping) and (choices := _as_list(output.get("choices"))):
+        output = _answer_text(_at(choices[0], "message"))
     return {
         "id": row.get("trace_id"),
-        "output": _as_answer(_parse(output)),
+        "output": _as_answer(output),
         **_of_inputs(inputs),
         "references": _references(expected[0] if expected else None),
         "metrics": _numbers_in(measured),
+        **ratings,
         "meta": {name: value for name, value in values.items() if value is not None},
     }
 
@@ -317,7 +348,7 @@ def _from_experiment(row: ExportRow) -> ExportRow:
     """Read a row of Phoenix's evaluations, whose scores are objects in columns `NAME_score`."""
     names = [name.removesuffix("_execution_details") for name in row
              if name.endswith("_execution_details")]  # fmt: skip
-    scores = {name: _parse(row.get(f"{name}_score")) for name in names}
+    scores = {name: _parse_cell(row.get(f"{name}_score")) for name in names}
     measured = {name: s.get("score") for name, s in scores.items() if isinstance(s, Mapping)}
     beside = {f"{name}_{end}" for name in names for end in ("score", "execution_details")}
     rest = {name: value for name, value in row.items() if name not in beside}
