@@ -18,7 +18,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from textassay.runtime.backends.answer_parts import SplitThoughts
 from textassay.runtime.backends.by_name import (
     api_key_of,
     check_model_protocol,
@@ -26,6 +25,7 @@ from textassay.runtime.backends.by_name import (
     secrets_of,
 )
 from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.base import Price, UsageTotal
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel

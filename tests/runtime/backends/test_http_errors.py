@@ -140,7 +140,7 @@ def test_a_refusal_of_a_parameter_is_nothing_else(status, message, refusal):
     sent = dict.fromkeys(("max_tokens", "top_k", "seed", "moderation", "logprobs"), 9)
     if "max_completion_tokens" in message:
         sent["max_completion_tokens"] = sent.pop("max_tokens")
-    error = read(status, f"says: {message}", sent=sent)
+    error = read(status, f"says: {message}", request=sent)
     assert (type(error), error.refusal) == (errors.RequestRefused, refusal)
     assert "http://h/v1 answered" in str(error)
 

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.api import connect
-from textassay.runtime.backends.answer_parts import (
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.thoughts import (
     MAX_THOUGHT,
     SplitThoughts,
     answer_tokens,
     cut_middle,
-    read_usage,
     split_thought,
 )
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.model import ChatMessage, Request, Response, Sample, TokenLogprob
 
 ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),))

@@ -207,7 +207,7 @@ class Examiner:
         detail = "samples differ" if differ else "samples are equal: more than one may be useless"
         thinks = any(f.ability == "thinks" and f.verdict == "yes" for f in self.findings)
         learned = self.learned
-        if learned.shuns_zero:
+        if learned.omits_zero_temperature:
             detail += "; the 0 of methods that ask once is not sent, since its name says it thinks"
         elif thinks and "temperature" not in learned.unsent:
             detail += (

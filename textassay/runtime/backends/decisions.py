@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import orjson
 from yarl import URL
 
-from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, first_set
 from textassay.runtime.backends.http_client import HTTPAnswer, HttpClient, json_headers
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import (
     CapabilityError,

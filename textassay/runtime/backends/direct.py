@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
-from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient, json_headers
 from textassay.runtime.backends.openai_format import (
@@ -20,6 +19,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Price
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (

@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     Family,
@@ -39,6 +38,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (

@@ -10,8 +10,9 @@ import httpx
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answer_parts import read_parts, read_usage
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.thoughts import read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import MalformedResponse
 

@@ -14,14 +14,13 @@ from typing import Any, NoReturn
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.backends.answer_parts import (
+from textassay.runtime.backends.thoughts import (
     answer_tokens,
-    is_object,
     read_answer,
     read_parts,
-    read_usage,
     thought_beside,
 )
+from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     declined_error,
@@ -22,6 +21,8 @@ from textassay.runtime.backends.openai_format import (
     schema_field,
     with_logprobs,
 )
+from textassay.runtime.backends.thoughts import read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Json, Price
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (

@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     merge_bodies,
@@ -22,6 +21,8 @@ from textassay.runtime.backends.openai_format import (
     raise_unusable,
     text_part,
 )
+from textassay.runtime.backends.thoughts import read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.dialect import (
     PAGE,
     UNREADABLE,

@@ -13,17 +13,14 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.answer_parts import (
-    read_answer,
-    read_parts,
-    read_usage,
-)
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     merge_bodies,
     put_images,
     raise_unusable,
 )
+from textassay.runtime.backends.thoughts import read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Effort, Usage
 from textassay.runtime.batches.dialect import (
     PAGE,

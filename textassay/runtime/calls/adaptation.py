@@ -137,12 +137,12 @@ class Adaptation:
             KNOWN[self._key] = traits
         self.unsaved = unsaved
 
-    def adapt(self, call: Call, least: int = 0) -> Call:
-        """Return the adapted form of a wanted call, with at least `least` tokens for a thought."""
+    def adapt(self, call: Call, floor: int = 0) -> Call:
+        """Return the adapted form of a wanted call, with `floor` tokens for a thought or more."""
         if self._in_batches and not self.learned.thinks:
-            least = max(least, ALLOWANCES[0])
+            floor = max(floor, ALLOWANCES[0])
             call = Call(call.request, call.posting._replace(is_probe=True))
-        adapted = fit(self.learned, call, least)
+        adapted = fit(self.learned, call, floor)
         if adapted.request is not call.request:
             omitted = {n for n in OPTIONAL if carries(call, n) and not carries(adapted, n)}
             if not omitted <= self._omitted:

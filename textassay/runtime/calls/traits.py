@@ -109,15 +109,15 @@ class ModelTraits(Message, defer_build=True):
     """The model's name, for messages."""
     thinks: bool = False
     """Whether it thinks before it answers, judging by its name and its answers so far."""
-    shuns_zero: bool = False
-    """Whether a temperature of 0 is not sent."""
+    omits_zero_temperature: bool = False
+    """Whether a temperature of 0 is left out."""
     effort_fields: tuple[str, ...] = ("reasoning_effort",)
     """Fields of a body that carry an effort."""
-    switch: tuple[str, ...] = ()
+    no_effort_fields: tuple[str, ...] = ()
     """Further fields that carry effort `none`: chat templates of open models have a switch."""
     budget_fields: tuple[str, ...] = ("thinking_token_budget", "thinking_budget_tokens")
     """Fields of a body that carry a number of tokens for a thought."""
-    mark: Literal["none", "block", "key"] = "none"
+    prefix_mark: Literal["none", "block", "key"] = "none"
     """How requests mark the beginning of a prompt that its server should cache."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The field of a body that limits the tokens of an answer."""
@@ -160,14 +160,14 @@ def guess_traits(model: Model) -> ModelTraits:
     guess = ModelTraits(
         name=name,
         thinks=thinks,
-        shuns_zero=thinks,
-        mark="block" if is_claude else "key" if is_openai else "none",
+        omits_zero_temperature=thinks,
+        prefix_mark="block" if is_claude else "key" if is_openai else "none",
         cap_field="max_completion_tokens" if thinks and is_openai and is_direct else "max_tokens",
-        switch=("chat_template_kwargs",) if is_direct and not is_openai else (),
+        no_effort_fields=("chat_template_kwargs",) if is_direct and not is_openai else (),
     )
     if re.search(r"//[^/]*\bopenrouter\.ai", address):
         fields = ("reasoning",)
-        return guess.learn(effort_fields=fields, switch=(), budget_fields=fields)
+        return guess.learn(effort_fields=fields, no_effort_fields=(), budget_fields=fields)
     return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
 
 
@@ -204,8 +204,8 @@ class AdaptationMemory:
 # ---- fitting a request ----
 
 
-def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
-    """Return a call as the model takes it, with at least `least` tokens for a thought.
+def fit(traits: ModelTraits, call: Call, floor: int = 0) -> Call:
+    """Return a call as the model takes it, with `floor` tokens for a thought or more.
 
     Raises:
         CapabilityError: The model refuses a parameter that the user set or the method needs.
@@ -224,22 +224,23 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
             update["effort"] = effort
         posted["thinking_fields"] = _thinking_fields(traits, request, effort)
     thinks = request.effort != "none" and (traits.thinks or has_effort)
-    if (thinks or traits.allowance or least) and getattr(request, "max_tokens", 1) is not None:
-        posted["allowance"] = _allowance(traits, request, least)
-    if traits.shuns_zero and request.temperature == 0 and "temperature" not in posting.required:
+    if (thinks or traits.allowance or floor) and getattr(request, "max_tokens", 1) is not None:
+        posted["allowance"] = _thought_allowance(traits, request, floor)
+    is_zero = request.temperature == 0 and "temperature" not in posting.required
+    if traits.omits_zero_temperature and is_zero:
         update["temperature"] = None
     if traits.cap_field != posting.cap_field:
         posted["cap_field"] = traits.cap_field
     # a token has at least one character, and servers ignore a mark of a prefix that is too short
     is_long = posting.shared_prefix > MIN_CACHED_TOKENS
-    mark = traits.mark if is_long else posting.prefix_mark
+    mark = traits.prefix_mark if is_long else posting.prefix_mark
     if mark != "none":
         is_refused = any(MARKS.get(name) == mark for name in traits.unsent)
         posted["prefix_mark"] = "none" if is_refused else mark
     if traits.unsent:
-        update |= _leave_out(traits, call)
+        update |= _without_refused(traits, call)
     if traits.most or traits.least:
-        _keep_within(traits, call, update, posted)
+        _limit_numbers(traits, call, update, posted)
     if not (update or posted):
         return call
     return Call(
@@ -248,43 +249,43 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
     )
 
 
-def choose_effort(traits: ModelTraits, wished: Effort | None) -> Effort | None:
-    """Return the level to send: the nearest one that the model takes, the higher one of two.
+def choose_effort(traits: ModelTraits, effort: Effort | None) -> Effort | None:
+    """Return the level to send for an effort: the nearest that the model takes, the higher of two.
 
     `None` leaves it to the model.
     """
     efforts = traits.efforts
-    if wished is None or not efforts or wished in efforts:
-        return wished
-    return None if "default" in efforts else _nearest(wished, efforts)
+    if effort is None or not efforts or effort in efforts:
+        return effort
+    return None if "default" in efforts else _nearest_effort(effort, efforts)
 
 
 def _thinking_fields(
     traits: ModelTraits, request: Request | ChoicesRequest, effort: Effort | None
 ) -> tuple[str, ...]:
     """Return the fields that carry effort or thinking tokens, without the refused ones."""
-    wished = request.effort
-    if wished is None:
+    if request.effort is None:
         fields = traits.budget_fields
     elif effort is None:
         return ()
     else:
-        fields = traits.effort_fields + (traits.switch if wished == "none" else ())
+        has_switch = request.effort == "none"
+        fields = traits.effort_fields + (traits.no_effort_fields if has_switch else ())
     names = tuple(name for name in fields if name not in traits.unsent)
     if not names:
         budget = f"thinking_tokens={request.thinking_tokens}"
-        setting = budget if wished is None else f"effort {wished}"
+        setting = budget if request.effort is None else f"effort {request.effort}"
         raise CapabilityError(f"model {traits.name!r} takes no {setting}; leave it out")
     return names
 
 
-def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: int) -> int:
+def _thought_allowance(traits: ModelTraits, request: Request | ChoicesRequest, floor: int) -> int:
     """Return the tokens for a thought, fewer if prompt and thought would exceed the context."""
     if request.thinking_tokens is not None:
         first = max(request.thinking_tokens, traits.least.get("thinking_tokens", 0))
     else:
         first = ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
-    allowance = max(first, traits.allowance, least)
+    allowance = max(first, traits.allowance, floor)
     if traits.too_long:
         length = len(request.text)
         while length >= traits.too_long.get(allowance, math.inf):
@@ -292,7 +293,7 @@ def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: in
     return allowance
 
 
-def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
+def _without_refused(traits: ModelTraits, call: Call) -> dict[str, Any]:
     """Return the fields of a request without the parameters that the model refuses."""
     request = cast("Request | ChoicesRequest", call.request)
     update: dict[str, Any] = {}
@@ -328,7 +329,7 @@ def _setting_error(traits: ModelTraits, name: str, value: object) -> CapabilityE
     )
 
 
-def _keep_within(
+def _limit_numbers(
     traits: ModelTraits, call: Call, update: dict[str, Any], posted: dict[str, Any]
 ) -> None:
     """Change numbers to the nearest that the model takes, in `update` and `posted`.
@@ -354,10 +355,10 @@ def limit_number(traits: ModelTraits, count: str, value: int) -> int:
     return max(traits.least.get(count, fits), fits)
 
 
-def _nearest(wished: Effort, efforts: Sequence[str]) -> Effort:
-    """Return the level nearest to the wished one; of two, the higher."""
-    ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
-    nearest = min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
+def _nearest_effort(effort: Effort, efforts: Sequence[str]) -> Effort:
+    """Return the level nearest to an effort; of two, the higher."""
+    ranks: dict[str, int] = {level: rank for rank, level in enumerate(EFFORTS)}
+    nearest = min(efforts, key=lambda e: (abs(ranks[e] - ranks[effort]), -ranks[e]))
     return cast("Effort", nearest)
 
 
@@ -397,27 +398,27 @@ def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits:
     if name in request.extra:
         return drop_parameter(traits, name, call)
     if refusal.kind == "rename":
-        return traits.learn(cap_field=_other_cap(posting.cap_field))
+        return traits.learn(cap_field=_other_cap_field(posting.cap_field))
     if refusal.kind == "range" and refusal.limit is not None:
-        return _limit(traits, name, int(refusal.limit), call)
+        return _learn_limit(traits, name, int(refusal.limit), call)
     if name == "n":  # a server that takes no `n` gives one answer
-        return _limit(traits, name, 1, call)
-    if refusal.kind == "effort" and (efforts := _efforts_left(traits, refusal, call)):
+        return _learn_limit(traits, name, 1, call)
+    if refusal.kind == "effort" and (efforts := _remaining_efforts(traits, refusal, call)):
         return traits.learn(efforts=efforts)
     if name == "max_tokens":
-        other = _other_cap(traits.cap_field)
+        other = _other_cap_field(traits.cap_field)
         if other in traits.unsent or refusal.kind != "drop":
             return traits
         return traits.learn(cap_field=other, unsent=(*traits.unsent, traits.cap_field))
-    return drop_parameter(traits, _sent_name(name, posting), call)
+    return drop_parameter(traits, _field_name(name, posting), call)
 
 
-def _other_cap(field: str) -> str:
+def _other_cap_field(field: str) -> str:
     """Return the other of the two names of the token limit."""
     return "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
 
 
-def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[str, ...]:
+def _remaining_efforts(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[str, ...]:
     """Return the levels of effort that the model may take."""
     effort = cast("Request | ChoicesRequest", call.request).effort
     if effort is None:
@@ -427,24 +428,24 @@ def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[st
         values = traits.efforts or EFFORTS[:-1]
     efforts = tuple(e for e in EFFORTS if e in values and e != effort)
     if efforts:
-        level = "default" if "default" in efforts else _nearest(effort, efforts)
+        level = "default" if "default" in efforts else _nearest_effort(effort, efforts)
         listed = f", but {', '.join(efforts)}" if refusal.values else ""
         _log.warning("%s takes no effort %s%s; %s is sent", traits.name, effort, listed, level)
     return efforts
 
 
-def _sent_name(name: str, posting: Posting) -> str:
+def _field_name(name: str, posting: Posting) -> str:
     """Return the field that carries a parameter of thinking, whose name depends on the API."""
     is_other = name in THINKING_FIELDS and name not in posting.thinking_fields
     return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
 
 
-def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits:
+def _learn_limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits:
     """Return the traits with a limit of a number; without the parameter if it was at the limit."""
     count = BY_NAME[name].count
     value = find_number(count, call)
     if value is None or value == limit:
-        return drop_parameter(traits, _sent_name(name, call.posting), call)
+        return drop_parameter(traits, _field_name(name, call.posting), call)
     side = "most" if value > limit else "least"
     words = f"takes {count} {'up to' if value > limit else 'from'} {limit}"
     if count in call.posting.required:
