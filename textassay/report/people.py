@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.correlation import Level
-from textassay.agreement.records import Recorded
+from textassay.agreement.records import Recorded, RecordedScores
 from textassay.agreement.significance import compare, correlate
 from textassay.agreement.table import (
     AgreementTable,
@@ -193,7 +193,7 @@ def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: 
             continue
         scores, of_jurors = _recorded_rows(run, pairs), _of_jurors(run, pairs)
         table = agreement_table(
-            scores | {score: values for score, (_, values) in of_jurors.items()},
+            _of_data(source, scores | {score: values for score, (_, values) in of_jurors.items()}),
             source.examples.values(), levels=levels, bootstrap=resamples,
             aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
             labels=run.labels,
@@ -228,10 +228,17 @@ def _compare_trivial(
         on = f" on the texts of {'AB'[at]}" if several else ""
         for name, measured in source.surface.items():
             table = agreement_table(
-                {name: measured}, source.examples.values(), levels=levels,
+                _of_data(source, {name: measured}), source.examples.values(), levels=levels,
                 aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
             )  # fmt: skip
             yield from (_Compared("", row, on) for row in table.rows)
+
+
+def _of_data(data: DataSource, values: Recorded) -> RecordedScores:
+    """Return values as scores of data whose rows may have their sources from the judged texts."""
+    scores = RecordedScores(data)
+    scores.update(values)
+    return scores
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:

@@ -24,7 +24,7 @@ from textassay.agreement.joined import People
 from textassay.agreement.records import judged_data, refuse_other_labels
 from textassay.arrays import Floats
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Scale, Score
@@ -269,13 +269,16 @@ class DataSource:
     other_sources: int = 0
     """Number of rated examples whose text was judged with another source; they are used."""
 
+    judged: Sequence[Example] = ()
+    """The run's own data, if these are others: rows without a source have the source of the judged
+    text with their id."""
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Trivial measures of the texts by name and id; computed when first needed."""
 
     @cached_property
     def people(self) -> People:
         """All ratings, as `agreement` and `estimate` read them."""
-        return People(list(self.examples.values()))
+        return People(list(self.examples.values()), judged=self.judged)
 
     @property
     def rated_aspects(self) -> Sequence[str]:
@@ -342,11 +345,13 @@ def open_data(
     if data is None:
         return _own_data(run)
     examples = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
-    source = DataSource(Path(examples.name).name, _with_sources(run, examples))
+    judged = judged_data(run.folder)
+    source = DataSource(
+        Path(examples.name).name, _by_id(examples),
+        judged=() if examples.is_same_file(judged) else tuple(judged),
+    )  # fmt: skip
     source = leave_out_other_texts(run, source, source.examples)
-    judged = () if examples.is_same_file(original := judged_data(run.folder)) else original
-    people = People(list(source.examples.values()), judged=judged)
-    return replace(source, other_sources=people.count_other_sources())
+    return replace(source, other_sources=source.people.count_other_sources())
 
 
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
@@ -426,19 +431,6 @@ def _own_data(run: RunSource) -> DataSource:
             del loaded.examples[id_]
         loaded.other_texts = tuple(other)
     return loaded
-
-
-def _with_sources(run: RunSource, examples_given: Examples) -> dict[str, Example]:
-    """Return examples by id; rows without a source get it from the run's own data."""
-    examples, judged = _by_id(examples_given), judged_data(run.folder)
-    named = sources_by_id(examples.values())
-    if None not in named.values() or getattr(judged, "name", "") == examples_given.name:
-        return examples
-    source_of = sources_by_id(judged)
-    return {
-        id_: example if named[id_] else example.model_copy(update={"group": source_of.get(id_)})
-        for id_, example in examples.items()
-    }
 
 
 def _by_id(examples: Examples) -> dict[str, Example]:
