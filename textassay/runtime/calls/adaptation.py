@@ -485,8 +485,10 @@ class _AdaptedCall:
             suspects = half if is_answered else suspects[len(half) :]
         if len(suspects) != 1:
             return None
-        if suspects[0] in sent.posting.required:
-            with_it, without = (adaptation.probe_without(one, sent) for one in ((), suspects))
+        if suspects[0] in attempt.posting.required:
+            with_it, without = (
+                adaptation.probe_without(names, attempt) for names in ((), suspects)
+            )
             if await self._answer(with_it) or not await self._answer(without):
                 return None
         self.guess = suspects[0]
