@@ -643,3 +643,77 @@ CHATTY = [
 @pytest.mark.parametrize("answer", CHATTY)
 def test_ratings_of_chatty_judges_are_read(answer):
     assert parse_rating(answer, scale=FIVE, aspect="fluency").value == 4
+
+
+NEXT_EXAMPLES = [
+    " 4\n\nLetter: I have 2 dogs.\nReply: Nice!\nScore: 5\n\nLetter:",
+    "4\n###\nText: She have 3 cat.\nFluency: 1\n###\nText: She sat.\nFluency: 5\n###",
+    "4 (two slips)\n\nText 2: It rained for 3 days.\nFluency: 2 (dull)\n\nText 3:",
+    " 4\n\nReason: It has 3 slips.\n\nProblem: 5 x 2 = ?\nAnswer: 10\nFluency: 2\n",
+    "4. It flows.\n\nQ7. When was it built?\nStudent: In 1911.\nScore (1-5): 1. It burned.",
+    "Fluency: 4\n\n### Instruction:\nName 3 trees.\n\n### Response:\nOak.\n\n### Rating:\n2",
+    "4\n\n[Article]\nThree men left.\n\n[Summary]\nThey left.\n\n[Score]\n1",
+    "4\nArtikel: Er kam um 5 Uhr.\nNote: 2\n\nArtikel: Er",
+    '{"score": 4}\n\nText: It rained.\nSummary: Rain.\n{"score": 1}',
+]
+
+
+@pytest.mark.parametrize("answer", NEXT_EXAMPLES)
+def test_the_first_rating_counts_where_further_examples_of_the_template_follow(answer):
+    assert value_of(answer, aspect="fluency") == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "\n\nText: The 3 boats sank.\nSummary: Boats sank.\nFluency: 4",
+        "Question: 5 - 1?\nAnswer: 4\n\nQuestion: 5 + 5?\nAnswer: 10\n\nQuestion:",
+        "4\n\nStrengths: the order is clear.\nWeaknesses: it drags.\nRating: 3",
+        "4\nReason: short.\nScore: 3\nReason: clear.",
+        "Rating: 4\n\nText 2:\nRating: 3",
+        "4\n\nSummary: It is poor.\nRating: 1",
+    ],
+)
+def test_the_rating_of_another_example_and_a_second_one_of_the_same_text_are_not_read(answer):
+    assert value_of(answer, aspect="fluency") is None
+
+
+HEDGED = [
+    "I would lean towards a 4, though one could argue for a 3.", "I'm leaning toward 4 here.",
+    "If pressed to choose, I'd go for a 4.", "Should I have to choose, I'd choose 4.",
+    "Tentatively I'd go with 4.", "My provisional score is 4.", "I might settle on a 4.",
+    "A four is the best I can do.", "A 4 is as far as I would go.", "A figure of 4 feels right.",
+    "A value of about 4 seems reasonable to me.", "A 2 would be too harsh. A 4 does it justice.",
+    "I'd call this a low 4, if that makes sense.", "It merits a 4, if only just.",
+    "It is more than acceptable (3) without being flawless (5), so I'd go for 4.",
+    "If pressed, I'd say 4. It is above fair (3), but two slips keep it from being perfect (5).",
+    "It is above the midpoint of the scale, which is 3, so let me say 4.",
+    "A 5 would, I feel, say that it has no gap. So in fairness I'd say 4.",
+    "I'd start at 5 for clarity, but there is a gap. Let me go with 4. Yes, 4.",
+    "My rating is 4. I can gladly rewrite it so that it would earn a 5!",
+    "Its sample has offsets such as +02:00.\n\nRating: [[4]]",
+    "**Clarity of terms:** fine.\n\n**Superfluous content:** none.\n\n**Conclusion:** Fine.\n\n"
+    "**Score: 4**",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", HEDGED)
+def test_ratings_of_judges_who_hedge_are_read(answer):
+    assert value_of(answer) == 4
+
+
+UNSETTLED = [
+    "If we count the first part, it would deserve a 5. If we count all, it would deserve a 2.",
+    "I'd lean towards a 4 if it had a source.", "I lean neither to 3 nor to 4.",
+    "On the one hand a 5. On the other hand a 2. 5 or 2? I go back and forth.",
+    "It is good for beginners, for them I would put 5. For experts it is only a 2.",
+    "A 5 is what I would give to a text without gaps.", "A 4 is not what I would give.",
+    "A 4 is more than I can give.", "A 4 too harsh, a 5 too kind.",
+    "I would rate the article itself a 5.", "I'd start at 3.", "The scale's middle is 3.",
+    "I am happy to rewrite it so that it would get a 5.", "A 3 hours walk is in it.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", UNSETTLED)
+def test_ratings_that_depend_on_something_or_are_dismissed_are_not_read(answer):
+    assert value_of(answer) is None

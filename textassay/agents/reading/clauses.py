@@ -24,6 +24,7 @@ from textassay.agents.reading.sentences import (
 from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import (
     COUNTED,
+    FITTING,
     GIVING,
     JUDGES,
     NO_OTHER_THING,
@@ -108,7 +109,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     names_aspect = _names_aspect(place)
     is_rated = names_aspect or _names_rating(place)
     nearest = _AND.split(place.clause)[-1]
-    is_said = is_rated or by_judge or _is_earned(place, nearest)
+    is_fitting = _FITS.match(behind) is not None
+    is_said = is_rated or by_judge or is_fitting or _is_earned(place, nearest)
     is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
     is_other = (
         (not is_rated and _COUNTED.search(nearest) is not None)
@@ -131,6 +133,10 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     )
 
 
+# 4 seems about right
+_FITS = lazy_pattern(
+    rf"\s(?:is|seems|feels|looks|sounds|would\s(?:be|seem))\s(?:(?!not|less)\w+\s){{0,2}}{FITTING}\b"
+)
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
     r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
@@ -168,12 +174,22 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 # --- numbers that are only mentioned: denied, compared or supposed
 
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
+# the midpoint of the scale, which is 4   the scale's middle is 4
+_OF_SCALE = lazy_pattern(
+    r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
+    r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
+)
+# if you ask me   if pressed   if 1 is poor: conditions that the judge meets
+_MET = (
+    r"(?:i|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|decimals|(?:an?\s)?\d+|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
+)
 _CONDITION = lazy_pattern(
-    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    r"(?!\s(?:i|we|you|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
+    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming(?!\sthat\b[^,]*,.*\bi\b)|provided\sthat|as\slong\sas|wenn|si|если)\b"
+    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
-    r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
+    r"|(?:\A|[,;]\s)\W*(?:(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
     r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
     # according to the review
@@ -181,7 +197,7 @@ _CONDITION = lazy_pattern(
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\syou(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)\b)|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\s(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)|anything|only)\b)|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -219,6 +235,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     )
     return bool(
         is_level
+        or _OF_SCALE.search(place.lead)
         or _NOT_ASSERTED.search(_BEFORE_JUDGE.sub("", place.latest))
         or _CONDITION.search(place.lead)
         or _CONDITION_BEHIND.match(place.behind)
@@ -384,8 +401,8 @@ def _things_of(place: _Place, *, is_said: bool) -> Iterator[str]:
         verbs = [*_GIVES.finditer(place.clause)]
         found += _CONCERNED_THING.finditer(place.clause, verbs[-1].end() if verbs else 0)
         # for its style alone, if that counted, I would give it a 4
-        opening = _CONCERNED_THING.match(place.lead.lstrip(SIGNS))
-        found += [opening] if opening else []
+        openings = (_CONCERNED_THING.match(one.lstrip(SIGNS)) for one in (place.lead, place.clause))
+        found += filter(None, openings)
     beside = _CONCERNED_THING.match(place.behind.lstrip())
     found += [beside] if beside else []
     return (match["thing"] for match in found)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
+from textassay.agents.reading.continuations import next_example
 from textassay.agents.reading.grammar import RankedNumber, chosen_of, readings_of
 from textassay.agents.reading.json_fields import RatingField, read_json_fields
 from textassay.agents.reading.notation import (
@@ -27,7 +28,7 @@ from textassay.agents.reading.notation import (
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import WINDOW, Statement, value_pattern
-from textassay.agents.reading.words import NOUN, TEXTS
+from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines
 
@@ -41,6 +42,8 @@ _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 _BLOCK = lazy_pattern(
     r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
 )
+# Coherence: 4
+_RATED_LINE = lazy_pattern(rf"(?i)\n[^\n:：]{{1,40}}[:：]\s*{NUMBER}")
 # half of {"score": 4}
 _OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
 # In lower case, and `\W` in place of `\b`, so that a search only stops between words.
@@ -66,7 +69,7 @@ _UNDECIDED = lazy_alternatives(
     unsure=r"(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
     r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)|one\b|score|rating|number)|what\s(?:score|rating)|between\b)",
     # I cannot really decide   I couldn't tell you which
-    unable=r"(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)",
+    unable=r"go(?:ing)?\sback\sand\sforth|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)",
     # it is hard to decide between them
     choice=r"(?:decide|choose)\sbetween",
     # I leave it to the reader   let me know which
@@ -176,10 +179,24 @@ def _parse(
         text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
     own = own_name(aspect, text)
     whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
-    fields = read_json_fields(whole, scale, form, own, labels)
+    question = _Question(scale, form, own, labels)
+    example = next_example(whole, own)
+    if example is not None:
+        before = whole[:example].rstrip(" \n#=-")
+        first = _read(before, question)
+        if isinstance(first, Rating):
+            return first
+        is_continuation = text[:1].isspace() or text.rstrip().endswith(":")
+        if not before and is_continuation and _RATED_LINE.search(whole):
+            return NoRating("NoScoreFound", "the answer rates another text than the asked one")
+    return _read(whole, question)
+
+
+def _read(whole: str, question: _Question) -> Rating | NoRating:
+    """Return the rating of an answer without markup and quotations."""
+    fields = read_json_fields(whole, *question)
     if isinstance(fields, NoRating):
         return fields
-    question = _Question(scale, form, own, labels)
     prose = _read_prose(whole, fields, question)
     return prose if isinstance(prose, NoRating) else _decide(whole, fields, prose, question)
 

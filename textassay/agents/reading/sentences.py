@@ -71,9 +71,11 @@ class Sentence(NamedTuple):
             return "aspect"
         if QUALITY_NAME.search(name) or (not label and opening["about"]):
             return "other"
+        if begins_line and _SUMS_UP.fullmatch(name):
+            return ""
         if _EXPLANATION.match(self.text):
             return "same"
-        if _names_rating(name):
+        if names_rating(name):
             is_apart = begins_line and self.plain[: self.start].endswith("\n\n")
             return "" if is_apart else "same"
         if JUDGE.search(name):
@@ -117,7 +119,7 @@ def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
 
 # here is an example of the output:
 _EXAMPLE = lazy_pattern(
-    r"\W(?:(?:example|sample|template|format|schema)\b|(?<=\n)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
+    r"\W(?:(?:example|sample|template|format|schema)\b|(?<=\n)\W*e\.g\.)[^.!?\n]{0,60}[:：](?!\d)"
 )
 # the text contains the following lines:
 _REPORTS_BELOW = lazy_pattern(
@@ -164,7 +166,7 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
     if lead.lstrip().startswith(">") and lead.strip() != ">>>":
         block = _CALLOUT.match(lead)
         name = (block["name"] or sentence.above.strip("#* ")) if block else ""
-        is_named = _names_rating(name) or sentence.names_aspect(name)
+        is_named = names_rating(name) or sentence.names_aspect(name)
         return not name or not is_named
     return is_quoted(plain, sentence.line, start) and not (
         plain[match.end() : match.end() + 1] in ('"', "”")
@@ -198,6 +200,9 @@ _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
     r"|hence|number|points|rate|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
+)
+_SUMS_UP = lazy_pattern(
+    r"(?i)(?:overall\s)?(?:conclusion|verdict|assessment|summary)|overall|in\s(?:sum|conclusion)"
 )
 # All in all: 4   Near the top: 4
 _ADVERBIAL = lazy_pattern(
@@ -233,7 +238,7 @@ def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
     is_name = words <= 3 and not JUDGE.search(name) and not _ADVERBIAL.fullmatch(name)
-    return bool(sentence.own) and is_name and not _names_rating(name)
+    return bool(sentence.own) and is_name and not names_rating(name)
 
 
 def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
@@ -253,7 +258,8 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
     return sentence.above.strip(SIGNS) if opens and _HEADING.fullmatch(sentence.above) else ""
 
 
-def _names_rating(name: str) -> bool:
+def names_rating(name: str) -> bool:
+    """Return whether a name is that of a rating, or stands before one, in any language."""
     # in this order, for few answers need the pattern of all languages, which compiles slowly
     return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(name.lower()))
 
@@ -268,5 +274,5 @@ def is_below_rating_name(sentence: Sentence, before: str) -> bool:
     if before.strip(SIGNS) or sentence.start != sentence.line:
         return False
     name = sentence.above.strip(" #*:-=_")
-    is_name = _names_rating(name) or sentence.names_aspect(name)
+    is_name = names_rating(name) or sentence.names_aspect(name)
     return 0 < len(name) < 60 and is_name

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.words import (
     CHINESE_NUMBERS,
+    FITTING,
     HALF,
     LETTER,
     NO_NOUN,
@@ -140,9 +141,13 @@ _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
     rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)"
     r"|goes\sto|requires?|needs?|demands?|was|were|describes"
-    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
-    r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"
-    r"|where|what)\b))"
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
+    # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
+    r"(?!\s(?:be\s)?(?:(?!not|never|more|less|too)[\w-]+\s){0,3}?"
+    rf"(?:{FITTING}|my"
+    r"|(?:where|what|all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w)(?!.{3,25}\s(?:to|for)\san?\b))\b)"
+    # a 5 too harsh
+    r"|(?:too|zu|trop|demasiado|troppo)\s[a-z])"
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
@@ -194,6 +199,19 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     return not match["top"] and bool(not is_number or _PRONOUN.match(text, match.end()))
 
 
+_ARTICLE = lazy_pattern(r"(?i)\ban?\s\Z")
+# a 3 does it justice, but not: a 3 hours' walk
+_VERB = lazy_pattern(
+    r"\s[a-z]+(?<!s)s\s(?!not\b)(?:[a-z]+ly\s)?(?:it|this|that|the|its|me|best|well|all|both)\b"
+)
+
+
+def _is_subject(text: str, match: re.Match[str]) -> bool:
+    """Return whether a single value does something, where a count has a noun behind it."""
+    is_single = _ARTICLE.search(text, max(0, match.start() - 3), match.start())
+    return is_single is not None and _VERB.match(text, match.end()) is not None
+
+
 def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     """Return whether a value stands for itself, as a rating does."""
     start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
@@ -208,7 +226,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
     is_named = before.endswith(": ") and before[-3:-2].isalpha()
     lead = "" if is_named else before.lower()
-    if _NUMBERED.search(lead, len(lead) - 40) or (not is_mark and _COUNTS.match(text, end)):
+    is_counted = not is_mark and _COUNTS.match(text, end) and not _is_subject(text, match)
+    if _NUMBERED.search(lead, len(lead) - 40) or is_counted:
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False

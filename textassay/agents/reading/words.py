@@ -101,11 +101,21 @@ TEXTS = any_of(
     " code solution title"
 )
 """Names of the judged text."""
+MATERIAL = (
+    rf"(?:{TEXTS}|"
+    + any_of(
+        "source context query prompt instruction input claim premise hypothesis problem prediction"
+        " dialog example sample turn student user customer human bot assistant speaker [aq]"
+    )
+    + ")"
+)
+"""Names of what a prompt gives to be rated."""
 OTHERS = any_of(
     r"average(?!\s?\Z) age customer guest visitor human mean median"
     " (?:the|an|on)_average typical usual common original previous prior former initial"
-    " last default expected required possible draft pre-final tentative preliminary"
-    " provisional reference gold target public official published stated quoted claimed reported"
+    " last default expected required possible draft pre-final preliminary reference"
+    " gold target public official published stated quoted claimed reported"
+    " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
 )
 """Ratings that are not the judge's."""
 NOT_ASSERTED = any_of(
@@ -114,10 +124,12 @@ NOT_ASSERTED = any_of(
     " than between below above over beyond under at_least at_most almost nearly up_to"
     " short_of as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
-    r" were had could might may ought perhaps maybe possibly potentially"
+    r" were had could (?:(?<!\bi\s)might|might(?!\s(?:go|say|settle|put)\b)) may ought"
+    r" perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
-    r" debat\w* argu(?:able|ably|e[ds]?|ing) lean\w*"
+    r" debat\w* argu(?:able|ably|e[ds]?|ing) start\w* begin\w* from\sbeing"
+    r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
     r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
@@ -187,6 +199,10 @@ GIVING = any_of(
     " places? leaves? calls?_for"
 )
 """Verbs of giving and getting a rating."""
+FITTING = any_of(
+    r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
+)
+"""Words that say of a rating that it is the right one: `a 4 seems fair`."""
 REPORTING = any_of(
     r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
     " contains begins ends number_of"
@@ -201,7 +217,7 @@ COUNTED = any_of(
 )
 """Words before a number that counts or measures something: `errors found: 4`."""
 QUALITY = any_of(
-    "(?!balance|sentence|audience|difference)[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy|esty)"
+    "(?!balance|sentence|audience|difference|fairness)[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy|esty)"
     " style grammar spelling tone structure"
 )
 """Names of qualities, which are other aspects if they are not the asked one: `coherence`."""

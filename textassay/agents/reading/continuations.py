@@ -1,0 +1,89 @@
+r"""Finds where an answer goes on with a further example of the prompt's template.
+
+A model that only continues texts writes its rating, then the next text and the rating of that one:
+`4\n\nArticle: ...\nSummary: ...\nCoherence: 2`. What begins with such material says nothing about
+the asked text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from textassay.agents.reading.sentences import names_rating
+from textassay.agents.reading.words import MATERIAL, NOUN, NUMBER, REASONS
+from textassay.lazy import lazy_pattern
+
+# Article: ...   Summary 2: ...   ### Response:   [Article]   Q12. ...   Turn 7
+_LABEL = lazy_pattern(
+    r"\n[ \t]*+(?P<mark>#{1,6}[ \t]*+|\[)?(?P<name>[^\W\d_]++(?:[ '’-][^\W\d_]++){0,2})"
+    r"[ \t]?(?P<number>\d{1,3})?\]?(?:[ \t]?\([^()\n]{1,30}\))?"
+    r"[ \t]*+(?:(?P<sign>[:：]|\.(?=[ \t]))(?P<text>[^\n]*)|(?=\n|\Z))"
+)
+_MATERIAL = lazy_pattern(rf"(?:[\w'’]+[ -]){{0,2}}(?!explanation){MATERIAL}")
+_REASON = lazy_pattern(rf"{REASONS}|(?i:note|.*[^s]s):")
+_VALUE = lazy_pattern(rf"(?i)\W*(?:{NUMBER})?\W*")
+_RATED_BELOW = lazy_pattern(rf"(?i)\s*(?:{NOUN}\s?[:：]\s*)?{NUMBER}(?![ \t]*\w)")
+_LINE_OF_SIGNS = lazy_pattern(r"(?:#{3,}|={3,}|-{3,}|\*{3,})\s*\Z")
+
+
+class _Label(NamedTuple):
+    """The beginning of a line that names what follows it."""
+
+    start: int
+    name: str
+    number: int
+    """Behind its name; 0 for none."""
+    kind: Literal["known", "unknown", "rating"]
+    """Whether it names material, as such material is often called or by another word, or a
+    rating."""
+
+
+def next_example(plain: str, own: str) -> int | None:
+    """Return where an answer begins with a further example; `None` if it does not.
+
+    An example has two names of material, one that comes again behind a rating, or a known one that
+    is numbered on or below a line of signs.
+
+    Args:
+        plain: The answer without markup.
+        own: Pattern of the aspect's name; empty for none.
+    """
+    text = f"\n{plain}"
+    heads = list(_LABEL.finditer(text))
+    names = [head["name"].lower() for head in heads]
+    if len(set(names)) == len(names) and not any(map(_MATERIAL.fullmatch, names)):
+        return None
+    labels = [label for head in heads if (label := _label_of(text, head, own))]
+    known = [one for one in labels if one.kind == "known"]
+    again = [one for one in labels if _comes_again(one, labels)]
+    is_template = bool(again) or len({one.name for one in known}) > 1
+    for one in known:
+        is_below_signs = _LINE_OF_SIGNS.search(plain[: one.start]) is not None
+        is_template = is_template or one.number > 1 or is_below_signs
+    return min(one.start for one in known + again) if is_template else None
+
+
+def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:
+    """Return the label that a line begins with; `None` if it is no label of one text."""
+    name, number, beside = head["name"].lower(), int(head["number"] or 0), head["text"] or ""
+    is_own = bool(own) and re.search(own, name, re.IGNORECASE) is not None
+    is_known = not is_own and _MATERIAL.fullmatch(name) is not None
+    is_head = head["sign"] or (is_known and (head["mark"] or number))
+    # `Text 2:` above `Rating: 4` is rated here
+    if not is_head or (not beside.strip() and _RATED_BELOW.match(text, head.end())):
+        return None
+    has_value = bool(beside) and _VALUE.fullmatch(beside) is not None
+    is_unknown = not is_known and (has_value or names_rating(name))
+    if is_own or is_unknown or (number and has_value):
+        return _Label(head.start(), name, number, "rating")
+    if _REASON.fullmatch(f"{name}:"):
+        return None
+    return _Label(head.start(), name, number, "known" if is_known else "unknown")
+
+
+def _comes_again(label: _Label, labels: list[_Label]) -> bool:
+    """Return whether a label is in a later example, too, with a rating between them."""
+    places = [n for n, one in enumerate(labels) if one.name == label.name]
+    between = labels[places[0] : places[-1]]
+    return label.kind != "rating" and any(one.kind == "rating" for one in between)
