@@ -137,6 +137,26 @@ def test_the_confidence_of_the_provider_is_noted_also_as_a_whole_number(sent):
     assert [note["sent"] for note in answer.notes] == [sent]
 
 
+@pytest.mark.parametrize(
+    ("shares", "sent", "likeliest"),
+    [
+        ((0.49, 0.02, 0.49), "not stated", "not stated"),
+        ((0.49, 0.02, 0.49), "supported", "supported"),
+        ((0.49, 0.02, 0.49), None, "supported"),
+        ((0.5, 0.02, 0.48), "not stated", "not stated"),  # one was moved to make the sum 1
+        ((0.004,) * 250, "another", "0"),
+    ],
+)
+def test_the_option_that_is_sent_as_the_likeliest_decides_where_rounding_hides_it(
+    shares, sent, likeliest
+):
+    few = len(shares) == len(LABELS.names)
+    question = LABELS if few else Question.choice("Which?", [*map(str, range(len(shares)))])
+    pairs = list(zip(question.names, shares, strict=True))
+    answer = read_answer(question, SentAnswer("choice", pairs, choice=sent))
+    assert answer.likeliest == likeliest
+
+
 def test_what_an_answer_says_beside_its_probabilities():
     rated = distribution(LEVELS, {"1": 0.25, "2": 0.5, "3": 0.25})
     assert (rated.score, rated.spread) == (1.0, pytest.approx(math.sqrt(0.5)))

@@ -248,6 +248,8 @@ class QuestionAnswer(Message, defer_build=True):
     """By option, in the question's order, as sent; empty without an answer."""
     score: Number | None = None
     """Mean level of a rating, counted from 0, as sent; `None` for other kinds."""
+    choice: str = ""
+    """Option that was sent as the likeliest, if another one has as much probability by rounding."""
     mass: Number | None = None
     """Total probability of all options; `None` if unknown."""
     outcome: Outcome = "scored"
@@ -279,8 +281,8 @@ class QuestionAnswer(Message, defer_build=True):
 
     @property
     def likeliest(self) -> str:
-        """The likeliest option of an answered question; in a tie the first."""
-        return max(self.probabilities, key=self.probabilities.__getitem__)
+        """The likeliest option of an answered question; in a tie the one sent, or else the first."""
+        return self.choice or max(self.probabilities, key=self.probabilities.__getitem__)
 
     def mean_on(self, scale: tuple[float, float]) -> float:
         """Return the mean level of an answered rating, with levels evenly spaced on a scale."""
@@ -408,6 +410,9 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
                 f"{str(sent.choice)[:80]!a} was sent as the likeliest option, with probability"
                 f" {chosen:.3g} beside {max(shares):.3g}"
             )
+        likeliest = options[shares.index(max(shares))]
+        if question.kind == "choice" and chosen and likeliest != sent.choice:
+            fields["choice"] = str(sent.choice)
     if question.kind == "rating":
         mean = math.fsum(map(mul, range(len(shares)), shares)) / total
         score: Any = sent.score if type(sent.score) in (float, int) else math.nan

@@ -56,7 +56,7 @@ def encode_answer(response: AnyResponse) -> bytes:
 def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
     """Return the fields of an answer that differ from their defaults."""
     fields = vars(answer)
-    stored = {name: v for name, v in fields.items() if v not in (None, (), "scored")}
+    stored = {name: v for name, v in fields.items() if v not in (None, (), "", "scored")}
     return stored if answer.problem is None else {**stored, "problem": vars(answer.problem)}
 
 
