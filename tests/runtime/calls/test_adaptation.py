@@ -467,6 +467,10 @@ async def test_what_stays_cut_is_not_asked_for_for_ever(
         ("gemini/gemini-2.5-flash", 0.0, False),
         ("direct/qwen3-32b", None, True),
         ("direct/qwen3-30b-a3b-instruct-2507", 0.0, False),
+        ("direct/microsoft/Phi-4-reasoning-plus", None, True),
+        ("direct/anthropic/claude-3.7-sonnet:thinking", None, True),
+        ("direct/grok-4-fast-non-reasoning", 0.0, False),
+        ("direct/Kimi-K2-Instruct", 0.0, False),
         ("direct/llama-3.3-70b", 0.0, False),
     ],
 )

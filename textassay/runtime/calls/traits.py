@@ -42,9 +42,10 @@ it; at high effort, 6,264 were counted. The last is the length that Qwen3's mode
 for most queries; OpenAI's guide to reasoning reserves 25,000 with the answer."""
 
 THINKING_NAMES = lazy_pattern(
-    r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
+    r"^(?!.*(?:instruct|non-?(?:reasoning|thinking)))(?:.*(?:reasoning|thinking)|(?:.*[/.:])?"
+    r"(?:o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
     r"|claude-[a-z]+-(4-[7-9]|[5-9])|gemini-(2\.5-pro|[3-9])|deepseek-(r\d|reasoner|v[4-9])"
-    r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
+    r"|qwq|qwen3\b(?!-coder)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m))",
     re.I,
 )
 """Names of models that think by default: a first guess, which saves one answer that is cut off.
