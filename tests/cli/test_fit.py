@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +58,23 @@ def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
     assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["criteria", "ratings", "scores"]
     textassay("graph", ev, "--task", "dialogue").ends(2, "leave out --task dialogue")
     textassay("show", ev).ends(2, f"textassay report {ev} --out FILE")
+
+
+def test_the_command_that_applies_a_fit_works_as_printed(planted, judge, tmp_path):
+    """With blanks in its names, the judge's settings, the field map and marks of missing values."""
+    rows = [{"the text": row["output"], **row} for row in planted.rows]
+    for row in rows:
+        del row["output"]
+    data, ev = write(tmp_path / "data.jsonl", rows), tmp_path / "my evaluator"
+    extra = ("--extra", 'service_tier="flex"', "--missing", "N/A", "--field", "the text=output")
+    done = fit(data, ev, judge, "--layers", 1, "--effort", "low", "--set", "top_p=0.9", *extra).ok()
+    _, *words = shlex.split(done.err.rpartition("apply it with: ")[2])
+    words[words.index("DATA")], words[words.index("RUN")] = str(data), str(tmp_path / "run")
+    assert textassay(*words, "--limit", 3).ok().code == 0
+    at = words.index("--effort")
+    textassay(*words[:at], *words[at + 2 :]).ends(2, "effort changed from 'low' to None")
+    words[at + 1] = "high"
+    textassay(*words).ends(2, "effort changed from 'low' to 'high'")
 
 
 def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):

@@ -374,6 +374,7 @@ class Alignment(ABC):
             tree=aligned.tree,
             model=model_for(self._models, "scorer").name,
             prompts=judge.scorer.prompt_digest,
+            settings=dict(judge.scorer.ask.settings),
             options=self.judging.model_dump(mode="json"),
             made={**origin, "growth": self.growth, **self._author()},
         )

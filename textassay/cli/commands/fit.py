@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -26,6 +27,7 @@ from textassay.fitting.request import (
     fit_request,
 )
 from textassay.runtime.backends.http_errors import public_address
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, UnknownName
 from textassay.runtime.settings import Settings, settings_in, split_settings
 
@@ -100,6 +102,7 @@ def _execute(values: dict[str, Any], set_values: dict[str, Any], *, as_json: boo
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
         )
     if isinstance(request, FitByModel):
+        again += _flags_of_judge(request.settings)
         return run_async(_align(request, values, again, as_json))
     assert isinstance(request, FitFromScores)
     with show_steps(values.get("progress") or "auto") as watch:
@@ -190,7 +193,24 @@ def _flags_to_apply(values: Mapping[str, Any]) -> str:
     for theirs, ours in (values.get("fields") or {}).items():
         if not ours.startswith("human"):
             words += ["--field", f"{theirs}={ours}"]
-    return "".join(f" {shlex.quote(word)}" for word in words)
+    for mark in values.get("missing") or ():
+        words += ["--missing", mark]
+    if unit := values.get("unit"):
+        words += ["--unit", unit]
+    return f" {shlex.join(words)}" if words else ""
+
+
+def _flags_of_judge(settings: Settings) -> str:
+    """Return the flags of the judge's sampling, which `score` takes no other way."""
+    words: list[str] = []
+    for name, value in Sampling.of(settings).fields.items():
+        # `--effort`, or `--set top_p=`
+        flag, _, key = with_flags(f"{name}=").partition(" ")
+        if name == "extra":
+            words += [one for k, v in value.items() for one in (flag, f"{k}={json.dumps(v)}")]
+        else:
+            words += [flag, f"{key}{value}"]
+    return f" {shlex.join(words)}" if words else ""
 
 
 def _show(fit: Fit, again: str, as_json: bool) -> None:
@@ -202,8 +222,9 @@ def _show(fit: Fit, again: str, as_json: bool) -> None:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
         print_tables(name_flags([fit]), fit.report, as_json=False)
-    model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
+    words = ["--method", str(out)]
+    words += [] if fit.evaluator.model is None else ["--model", fit.evaluator.model]
     say(
-        f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"
+        f"evaluator written to {out}; apply it with: textassay score DATA {shlex.join(words)}"
         f"{again} --out RUN"
     )

@@ -70,6 +70,8 @@ class Evaluator(Displayed, Message):
     """Name of the model whose ratings were the features."""
     prompts: str | None = None
     """Digest of its prompts."""
+    settings: dict[str, Any] | None = None
+    """Sampling settings of the model, such as its effort, as in signatures; `None` if unknown."""
     options: dict[str, Any] = {}
     """Options of the judge."""
     made: dict[str, Any] = {}

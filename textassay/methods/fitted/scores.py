@@ -270,7 +270,7 @@ class LearnedTreeOptions(EvidenceOptions):
     """Options of a fitted HD-Eval."""
 
     allow_change: bool = False
-    """Whether the model or the prompts may differ from those used in training."""
+    """Whether the model, its settings or the prompts may differ from those used in training."""
 
 
 class LearnedTree(_FittedMethod):
@@ -313,10 +313,13 @@ class LearnedTree(_FittedMethod):
     def _refuse_change(self, before: Evaluator) -> None:
         scorer = self._judge.scorer
         # the weights were learned for the errors of one judge; another judge errs in other ways
-        facts = (
+        facts: list[tuple[str, object, object]] = [
             ("the model", before.model, scorer.ask.model.name),
             ("the prompt's digest", before.prompts, scorer.prompt_digest),
-        )
+        ]
+        if (was_set := before.settings) is not None:
+            is_set = scorer.ask.settings
+            facts += [(name, was_set.get(name), is_set.get(name)) for name in {**was_set, **is_set}]
         changes = [f"{fact} changed from {was!r} to {now!r}" for fact, was, now in facts
                    if was != now]  # fmt: skip
         if changes and not self.options.allow_change:
