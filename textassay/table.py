@@ -214,10 +214,7 @@ def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
 
 
 def table_of(
-    row_class: type[Any],
-    rows: Iterable[Any],
-    notes: Iterable[Note] = (),
-    title: str = "",
+    row_class: type[Any], rows: Iterable[Any], notes: Iterable[Note] = (), title: str = ""
 ) -> Table:
     """Return rows of results as a table with the columns that the fields of their class declare.
 

@@ -11,14 +11,7 @@ from typing import Any
 from textassay.checking.phrases import interval, percent_interval, upper
 from textassay.checking.verdicts import USES, WORDS, Use, UseAnswer, VerdictRow
 from textassay.runtime.errors import UnknownName
-from textassay.table import (
-    Displayed,
-    Note,
-    Table,
-    printable,
-    table_of,
-    to_html,
-)
+from textassay.table import Displayed, Note, Table, printable, table_of, to_html
 
 FOR: dict[Use, str] = {
     "compare": "for comparing systems",

@@ -18,14 +18,7 @@ from textassay.agreement.correlation import average_ranks
 from textassay.agreement.labels import LabelAgreement, label_agreement
 from textassay.arrays import Floats
 from textassay.checking.pair import JudgedPair
-from textassay.checking.phrases import (
-    ends,
-    interval,
-    percent,
-    percent_interval,
-    subtract,
-    upper,
-)
+from textassay.checking.phrases import ends, interval, percent, percent_interval, subtract, upper
 from textassay.checking.statistics import (
     MIN_ITEMS,
     SystemOrder,
@@ -415,8 +408,7 @@ class _Assessment:
             return self._with_detectable(self._correction(figure, f"{upper(figures)}."))
         if figure.is_above(LIMITS.follows_blind) and not order.reversed:
             return UseVerdict(
-                "yes",
-                f"The judge follows people closely: {self._correlation(figure)}. {seen}",
+                "yes", f"The judge follows people closely: {self._correlation(figure)}. {seen}"
             )
         whose = (
             "No column names the system of each text, so it is unknown whether the judge favors one"

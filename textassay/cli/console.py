@@ -16,15 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.table import (
-    Displayed,
-    Note,
-    Table,
-    printable,
-    stack_tables,
-    to_json,
-    to_terminal,
-)
+from textassay.table import Displayed, Note, Table, printable, stack_tables, to_json, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -247,12 +247,7 @@ class _Trial:
     """Items, raters, and how close each rater is to the others."""
 
     def __init__(
-        self,
-        ratings: Floats,
-        units: Codes,
-        epsilon: float,
-        metric: str,
-        replaced: tuple[int, ...],
+        self, ratings: Floats, units: Codes, epsilon: float, metric: str, replaced: tuple[int, ...]
     ) -> None:
         self.units, self._ratings, self._epsilon = units, ratings, epsilon
         self._is_match, self._replaced = metric == "match", list(replaced)

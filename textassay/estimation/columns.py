@@ -16,13 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from textassay.agreement.joined import (
-    AspectMap,
-    People,
-    check_probability,
-    join,
-    join_notes,
-)
+from textassay.agreement.joined import AspectMap, People, check_probability, join, join_notes
 from textassay.agreement.records import (
     ScoreSource,
     level_shares,

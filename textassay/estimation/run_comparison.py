@@ -292,11 +292,7 @@ def compare_sides(
 
 
 def _by_subset(
-    whole: RunComparison,
-    a: RunSide,
-    b: RunSide,
-    by: str,
-    compare: Callable[..., RunComparison],
+    whole: RunComparison, a: RunSide, b: RunSide, by: str, compare: Callable[..., RunComparison]
 ) -> RunComparison:
     """Compare the texts of each subset, and adjust p-values over the subsets."""
     first, second = a.people or b.people, b.people or a.people

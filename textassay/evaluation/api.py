@@ -260,12 +260,7 @@ async def _read_arguments(
 
 
 async def _evaluate_on_cluster(
-    cluster: str,
-    workers: int | None,
-    progress: OnProgress,
-    *,
-    examples: Any,
-    **arguments: Any,
+    cluster: str, workers: int | None, progress: OnProgress, *, examples: Any, **arguments: Any
 ) -> Run:
     """Judge every example on the workers of a cluster, which open models and tools by name."""
     # most runs need none

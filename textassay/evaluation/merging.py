@@ -235,9 +235,7 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> MergeResu
     finally:
         unfinished.unlink(missing_ok=True)
     expected = shard_bounds(
-        sources[0].manifest["data"]["count"],
-        limit=sources[0].request.limit,
-        shard=None,
+        sources[0].manifest["data"]["count"], limit=sources[0].request.limit, shard=None
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
     return MergeResult(max(0, expected - tally.pairs), differing)
 

@@ -41,11 +41,7 @@ from textassay.fitting.read_table import human_aspects, read_table
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
 from textassay.fitting.request import FitByModel
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
-from textassay.methods.hd_eval import (
-    SCALE,
-    HDEvalOptions,
-    NodeRatings,
-)
+from textassay.methods.hd_eval import SCALE, HDEvalOptions, NodeRatings
 from textassay.methods.library import tasks
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for

@@ -29,11 +29,7 @@ from textassay.fitting.importance import format_span, importance_over_folds, sal
 from textassay.fitting.learn import Fitter, choose, correlations, predict
 from textassay.fitting.request import MAX_KEEP, FitTree
 from textassay.learning.attribution import Importance
-from textassay.methods.hd_eval import (
-    SCALE,
-    HDEvalOptions,
-    decomposer_for,
-)
+from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.library import trees
 from textassay.methods.library.trees import BY_MODEL, PUBLISHED
 from textassay.prompts import TREES

@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.agreement.choice import (
-    alternatives,
-    choices_of,
-    share_difference,
-    share_interval,
-)
+from textassay.agreement.choice import alternatives, choices_of, share_difference, share_interval
 from textassay.agreement.correlation import number_or_none, pair_up, pearson
 from textassay.agreement.intervals import CONFIDENCE, number_of_groups, resample
 from textassay.agreement.significance import difference_between
@@ -311,11 +306,7 @@ class Worth:
     """Upper end."""
     cost: float | None = field(
         metadata=column("USD per 1,000 texts", "number", 4, cell=lambda w: w.cost and 1000 * w.cost)
-        | column(
-            "gain per USD",
-            "interval",
-            name="per_dollar",
-        )
+        | column("gain per USD", "interval", name="per_dollar")
     )
     """US dollars per rated text; `None` if unknown."""
     leave_out: bool = field(

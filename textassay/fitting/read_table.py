@@ -18,12 +18,7 @@ from textassay.arrays import Floats
 from textassay.fitting.feature_table import FeatureTable
 from textassay.learning.pooling import Pool
 from textassay.learning.splits import group_codes
-from textassay.methods.fitted.evaluator import (
-    FeatureScores,
-    matching_names,
-    read_row,
-    source_label,
-)
+from textassay.methods.fitted.evaluator import FeatureScores, matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName

@@ -227,10 +227,7 @@ class Aggregator:
         return [aspect.members() for aspect in self._require_fitted()]
 
     def by_member(
-        self,
-        features: Numbers,
-        *,
-        systems: Systems | None = None,
+        self, features: Numbers, *, systems: Systems | None = None
     ) -> list[dict[str, Floats]]:
         """Return the predictions of each member of an `auto` without weights, by aspect.
 
@@ -321,11 +318,7 @@ class Aggregator:
         return all(isinstance(aspect.predictor, Explaining) for aspect in self._require_fitted())
 
     def contributions(
-        self,
-        features: Numbers,
-        *,
-        systems: Systems | None = None,
-        sources: Systems | None = None,
+        self, features: Numbers, *, systems: Systems | None = None, sources: Systems | None = None
     ) -> Contributions:
         """Return exact Shapley values of every prediction.
 
@@ -436,10 +429,7 @@ class Aggregator:
             self._sources = PooledMeans.of_sources(z, label_texts(pool.sources))
 
     def _prepare(
-        self,
-        features: Numbers,
-        systems: Systems | None,
-        sources: Systems | None,
+        self, features: Numbers, systems: Systems | None, sources: Systems | None
     ) -> tuple[RowsWithMeans, Mask]:
         """Return standardized rows with their means, and a mask of rows without any feature."""
         self._require_fitted()

@@ -283,10 +283,7 @@ def _gaps(features: Floats) -> Codes:
 
 
 def _predict_shuffled(
-    predict: Predict,
-    x: Floats,
-    entries: Sequence[list[int]],
-    shuffles: Sequence[Sequence[Codes]],
+    predict: Predict, x: Floats, entries: Sequence[list[int]], shuffles: Sequence[Sequence[Codes]]
 ) -> Iterator[Floats]:
     """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
     repeats = len(shuffles[0]) if shuffles else 0

@@ -445,10 +445,7 @@ class AspectLearner:
             )
         ratings = ratings[used]
         spreads = [self._spread(t, name) for t, name in zip(ratings.T, names, strict=True)]
-        means, sds = (
-            np.array([s[0] for s in spreads]),
-            np.array([part[1] for part in spreads]),
-        )
+        means, sds = np.array([s[0] for s in spreads]), np.array([s[1] for s in spreads])
         features = rows.features[used]
         predictors = JOINT[self.name](features, (ratings - means) / sds, self.seed)
         count = len(np.unique(groups[used]))

@@ -25,13 +25,7 @@ from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
-from textassay.report.source import (
-    DataSource,
-    JoinedPage,
-    RowNumbers,
-    RunSource,
-    without_folders,
-)
+from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource, without_folders
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph import Graph

@@ -18,13 +18,7 @@ from typing import Any, Protocol
 from textassay.agreement.joined import map_entries
 from textassay.estimation.means import SystemDifference
 from textassay.report.estimates import STAND_IN, EstimateSections, estimate_sections
-from textassay.report.examples import (
-    MAX_ROWS,
-    ExamplesSection,
-    PackedScores,
-    examples,
-    pack_rows,
-)
+from textassay.report.examples import MAX_ROWS, ExamplesSection, PackedScores, examples, pack_rows
 from textassay.report.overview import (
     AspectScores,
     Overview,

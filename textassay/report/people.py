@@ -58,8 +58,7 @@ class Advantage:
     # "not shown" may be due to too few texts
     above: Above = field(
         metadata=column(
-            "above all of them",
-            cell=lambda a: Alert("no") if a.above == "no" else a.above,
+            "above all of them", cell=lambda a: Alert("no") if a.above == "no" else a.above
         )
     )
     """Whether it is significantly above all trivial measures, below one of them, or neither."""
@@ -405,10 +404,7 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
 
 
 def _plots(
-    human: str,
-    sides: Sequence[_Side],
-    joined: Sequence[JoinedPage],
-    labels: set[tuple[int, str]],
+    human: str, sides: Sequence[_Side], joined: Sequence[JoinedPage], labels: set[tuple[int, str]]
 ) -> list[Plot]:
     plots = []
     for at, ((run, _, pairs), beside) in enumerate(zip(sides, joined, strict=True)):

@@ -20,12 +20,7 @@ from aiohttp import web
 
 from textassay.listening import answers_to, link, listen
 from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
-from textassay.report.page import (
-    build_content,
-    fill_page,
-    join_runs,
-    render_sections,
-)
+from textassay.report.page import build_content, fill_page, join_runs, render_sections
 from textassay.report.people import RESAMPLES, pairs_of
 from textassay.report.rendering import fill
 from textassay.report.source import (

@@ -22,15 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from textassay.runtime.base import (
-    NO_USAGE,
-    Count,
-    Message,
-    Number,
-    Outcome,
-    ScoreError,
-    Usage,
-)
+from textassay.runtime.base import NO_USAGE, Count, Message, Number, Outcome, ScoreError, Usage
 from textassay.runtime.chat_formats import read_messages, read_passages
 from textassay.runtime.conversation import (
     ConversationMessage,

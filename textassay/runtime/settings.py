@@ -17,16 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    ParamSpec,
-    Self,
-    TypeVar,
-    cast,
-)
+from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -446,9 +437,7 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def takes_arguments_of(
-    source: Callable[P, Any],
-) -> Callable[[Callable[..., R]], Callable[P, R]]:
+def takes_arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """Give a function the signature of another function, and check its arguments.
 
     For a function that only passes its arguments on, such as a synchronous version.

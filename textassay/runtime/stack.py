@@ -207,11 +207,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return guarded if store is None else StoringModel(guarded, store)
 
     def _add_batches(
-        self,
-        backend: Model,
-        store: AnswerStore | None,
-        book: BatchBook | None,
-        dialect: Dialect,
+        self, backend: Model, store: AnswerStore | None, book: BatchBook | None, dialect: Dialect
     ) -> Model:
         from textassay.runtime.batches.model import BatchAbilities
 
@@ -256,10 +252,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             book=book,
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
-            policy=PollPolicy(
-                call=settings.timeout or TIMEOUT,
-                outage=settings.outage_wait,
-            ),
+            policy=PollPolicy(call=settings.timeout or TIMEOUT, outage=settings.outage_wait),
             provider=Availability(backend.name),
             submit_only=settings.submit_only,
         )

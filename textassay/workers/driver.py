@@ -28,12 +28,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
 from textassay.evaluation.sources import FedExample, check_examples, select_examples
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.errors import (
-    BudgetReached,
-    ClusterLost,
-    ConfigurationError,
-    StorageError,
-)
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, StorageError
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
 from textassay.workers.local import local_workers

@@ -290,8 +290,7 @@ def _labels(values: Mapping[str, Any]) -> dict[str, LabelScale]:
 @command("import", panel=Heading.LOOKING)
 def import_results(
     form: Annotated[
-        str,
-        syntax.argument("FORMAT", "inspect, promptfoo, deepeval, lm-eval or pydantic-evals."),
+        str, syntax.argument("FORMAT", "inspect, promptfoo, deepeval, lm-eval or pydantic-evals.")
     ],
     file: Annotated[Path, syntax.argument("FILE", "Result file of that tool.")],
     *,

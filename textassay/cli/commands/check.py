@@ -24,8 +24,7 @@ def check(
         ),
     ],
     data: Annotated[
-        Path | None,
-        syntax.argument("DATA", "Data with ratings (default: the data of the run)."),
+        Path | None, syntax.argument("DATA", "Data with ratings (default: the data of the run).")
     ] = None,
     *,
     judge: Annotated[

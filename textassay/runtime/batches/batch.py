@@ -108,10 +108,7 @@ class BatchBook:
         return [e for e in self.records.values() if e.model == model and e.state != "collected"]
 
     async def prepare(
-        self,
-        record: BatchRecord,
-        calls: Iterable[tuple[str, Call]],
-        lines: Iterable[bytes],
+        self, record: BatchRecord, calls: Iterable[tuple[str, Call]], lines: Iterable[bytes]
     ) -> None:
         """Write a batch to the disk, before any of it is sent."""
         rows = (

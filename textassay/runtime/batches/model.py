@@ -340,12 +340,7 @@ DIALECTS: dict[str, Callable[[BatchHttp, str], Dialect]] = {
 
 
 def open_dialect(
-    name: str,
-    *,
-    api_base: str | None,
-    api_key: str | None,
-    endpoint: Endpoint,
-    window: str = "24h",
+    name: str, *, api_base: str | None, api_key: str | None, endpoint: Endpoint, window: str = "24h"
 ) -> Dialect:
     """Return the batch API of a model."""
     provider, _, model = name.partition("/")

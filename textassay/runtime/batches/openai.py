@@ -7,14 +7,7 @@ status: a batch that expired has answers as well. `SERVERS` lists how the server
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +30,7 @@ from textassay.runtime.batches.dialect import (
     read_id,
 )
 from textassay.runtime.calls.call import PLAIN, Posting
-from textassay.runtime.errors import (
-    MalformedResponse,
-    ModelError,
-    ModelNotFound,
-    PathNotFound,
-)
+from textassay.runtime.errors import MalformedResponse, ModelError, ModelNotFound, PathNotFound
 from textassay.runtime.model import Request, Response
 
 TAG = "textassay_batch"

@@ -21,12 +21,7 @@ from contextvars import ContextVar, Token
 
 from textassay.runtime.base import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
-from textassay.runtime.errors import (
-    BudgetReached,
-    ConfigurationError,
-    TextassayError,
-    TimedOut,
-)
+from textassay.runtime.errors import BudgetReached, ConfigurationError, TextassayError, TimedOut
 from textassay.runtime.images import IMAGE_TOKENS
 from textassay.runtime.model import (
     AnyRequest,

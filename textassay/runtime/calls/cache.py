@@ -22,12 +22,7 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
 )
-from textassay.runtime.questions import (
-    DecisionRequest,
-    DecisionResponse,
-    Question,
-    QuestionAnswer,
-)
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, Question, QuestionAnswer
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 

@@ -221,8 +221,7 @@ def _from_sample(row: ExportRow) -> ExportRow:
         return row
     if _is_failed(row):
         raise FieldError(
-            "output",
-            "is from a failed sample; `textassay import inspect` leaves such samples out",
+            "output", "is from a failed sample; `textassay import inspect` leaves such samples out"
         )
     attachments = row.get("attachments")
     # Inspect logs these besides the conversation and its scores; they can be megabytes
