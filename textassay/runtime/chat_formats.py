@@ -192,20 +192,8 @@ def _is_message(item: Any) -> bool:
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
     """Return the messages in one object, usually one."""
     item = _inner(item, "message")
-    kind = item.get("type")
-    if kind == "reasoning" and "role" not in item:
-        return []
-    if kind == "function_call":  # of OpenAI's responses
-        call = ToolCall(
-            name=str(item.get("name", "")),
-            arguments=as_json_text(item.get("arguments")),
-            id=_text_or_none(item.get("call_id") or item.get("id")),
-        )
-        return [ConversationMessage(role="assistant", calls=(call,))]
-    if kind == "function_call_output":
-        output = message_text(item.get("output"), images)
-        answered = _text_or_none(item.get("call_id"))
-        return [ConversationMessage(role="tool", content=output, call_id=answered)]
+    if (of_responses := _responses_item(item, images)) is not None:
+        return of_responses
     role, item = _role_and_fields(item)
     # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
     names = (*_TEXT, "contents")
@@ -215,18 +203,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     messages = [_result_part(part, images) for part in results]
     calls = [*_calls_in_fields(item, images), *_calls_in_parts(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
-    text = message_text(rest, images)
-    if not text.strip() and isinstance(item.get("refusal"), str):
-        text = item["refusal"]
-    beside = next((item[name] for name in _IMAGES if item.get(name)), None)
-    attached = beside if isinstance(beside, list) else [] if beside is None else [beside]
-    attached = [*attached, *_attached_images(item)]
-    if attached and images is not None:  # Ollama's messages, and AI SDK's
-        text = "\n".join([*(images.mark(_as_part(image)) for image in attached), text])
-    error = item.get("error")
-    if role == "tool" and error:
-        message = error.get("message") if isinstance(error, Mapping) else error
-        text = "\n".join(part for part in (text, f"error: {message}") if part)
+    text = _text_with_fields(message_text(rest, images), role, item, images)
     if messages and not text.strip() and not calls:
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
@@ -256,6 +233,45 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         closing = message_with_calls.model_copy(update={"calls": (), "passages": ()})
         return [*messages, calling, *answers, closing]
     return [*messages, message_with_calls, *answers]
+
+
+def _responses_item(
+    item: Mapping[str, Any], images: ImageReader | None
+) -> list[ConversationMessage] | None:
+    """Return the messages in an item of OpenAI's responses that has no role; else `None`."""
+    kind = item.get("type")
+    if kind == "reasoning" and "role" not in item:
+        return []
+    if kind == "function_call":
+        call = ToolCall(
+            name=str(item.get("name", "")),
+            arguments=as_json_text(item.get("arguments")),
+            id=_text_or_none(item.get("call_id") or item.get("id")),
+        )
+        return [ConversationMessage(role="assistant", calls=(call,))]
+    if kind == "function_call_output":
+        output = message_text(item.get("output"), images)
+        call_id = _text_or_none(item.get("call_id"))
+        return [ConversationMessage(role="tool", content=output, call_id=call_id)]
+    return None
+
+
+def _text_with_fields(
+    text: str, role: str, item: Mapping[str, Any], images: ImageReader | None
+) -> str:
+    """Return the text of a message with refusal, images and error from fields beside it."""
+    if not text.strip() and isinstance(item.get("refusal"), str):
+        text = item["refusal"]
+    beside = next((item[name] for name in _IMAGES if item.get(name)), None)
+    attached = beside if isinstance(beside, list) else [] if beside is None else [beside]
+    attached = [*attached, *_attached_images(item)]
+    if attached and images is not None:  # Ollama's messages, and AI SDK's
+        text = "\n".join([*(images.mark(_as_part(image)) for image in attached), text])
+    error = item.get("error")
+    if role == "tool" and error:
+        message = error.get("message") if isinstance(error, Mapping) else error
+        text = "\n".join(part for part in (text, f"error: {message}") if part)
+    return text
 
 
 def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -197,6 +197,29 @@ class FieldReader:
         # the exact type first: `isinstance` of an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
+        row, layout = self._cells(row, decimal, is_plain)
+        fields = self._texts(row, layout, is_cell=bool(decimal))
+        if "rubric" in fields:
+            self._read_rubric(fields, _key_of("rubric", layout))
+        if self._needs_output:
+            self._check_unseen(row, layout, fields)
+        if layout.raters or layout.parts:
+            _add_parts(fields, layout, row)
+        if not self._needs_output:
+            fields.setdefault("output", "")
+        elif "output" not in fields and "output" not in layout.key_of:
+            raise _no_output(row)
+        if layout.is_pair:
+            read_other_output(fields, ImageReader(self._folder))
+            for key in layout.rated:
+                refuse_index(key, row[key])
+            self._read_preferences(fields, layout)
+        return _validate(fields, layout, self._labels)
+
+    def _cells(
+        self, row: Mapping[Any, Any], decimal: Decimal | None, is_plain: bool
+    ) -> tuple[Mapping[Any, Any], _ColumnLayout]:
+        """Return a row with the values of its cells, and the meaning of its columns."""
         if self._paths:
             row = _take_out(row, self._paths)
         layout = self._layouts.get(tuple(row)) or self._layout(row)
@@ -217,6 +240,12 @@ class FieldReader:
                 else value
                 for key, name in layout.meanings
             }
+        return row, layout
+
+    def _texts(
+        self, row: Mapping[Any, Any], layout: _ColumnLayout, *, is_cell: bool
+    ) -> dict[str, Any]:
+        """Return the fields that are whole columns, with lists and conversations read as such."""
         fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
         for name in ("references", "context"):
@@ -224,8 +253,7 @@ class FieldReader:
             # this is called for every row, and few texts begin like a list
             if type(text) is str and ((start := text.lstrip()[:10])[:1] in "[({<" or "(" in start):
                 output = get("output") if name == "references" else ""
-                key = _key_of(name, layout)
-                fields[name] = texts_in(key, text, output, is_cell=bool(decimal))
+                fields[name] = texts_in(_key_of(name, layout), text, output, is_cell=is_cell)
         if (
             layout.has_material
             or type(get("source")) in (list, dict)
@@ -246,22 +274,7 @@ class FieldReader:
                 f"is {context!r}, which usually marks a missing value; declare"
                 f" missing=({context!r},), or write it as a list if it is a text: [{context!r}]",
             )
-        if "rubric" in fields:
-            self._read_rubric(fields, _key_of("rubric", layout))
-        if self._needs_output:
-            self._check_unseen(row, layout, fields)
-        if layout.raters or layout.parts:
-            _add_parts(fields, layout, row)
-        if not self._needs_output:
-            fields.setdefault("output", "")
-        elif "output" not in fields and "output" not in layout.key_of:
-            raise _no_output(row)
-        if layout.is_pair:
-            read_other_output(fields, ImageReader(self._folder))
-            for key in layout.rated:
-                refuse_index(key, row[key])
-            self._read_preferences(fields, layout)
-        return _validate(fields, layout, self._labels)
+        return fields
 
     @property
     def notices(self) -> tuple[str, ...]:

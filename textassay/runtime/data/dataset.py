@@ -147,6 +147,42 @@ class DataInfo(Message):
         return self.present["group"] > 0
 
 
+class _Survey:
+    """Counts what the examples of a data set contain, for its `DataInfo`."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """Counts by name of the field of `DataInfo`."""
+        self.shapes: Counter[tuple[bool, ...]] = Counter()
+        """Number of examples with the same fields of `OPTIONAL`."""
+        self.human: Counter[str] = Counter()
+        self.metrics: Counter[str] = Counter()
+        self.circle: tuple[str, ...] = ()
+        self.image_files: dict[str, str] = {}
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Count the fields of one example."""
+        counts = self.counts
+        self.shapes[tuple(map(bool, _optional(values)))] += 1
+        if values["meta"]:
+            counts["compared"] += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+        if values["rubric"]:
+            counts["rubrics"] += 1
+            if circle := circle_of(values["rubric"]):
+                counts["circular"] += 1
+                self.circle = self.circle or circle
+        if values["passages"]:
+            counts["without_answer"] += not values["output"]
+        if values["images"]:
+            counts["images"] += 1
+            _list_images(values["images"], self.image_files)
+        if values["messages"]:
+            counts["shortened"] += count_left_out(values["source"]) is not None
+        for ratings, names in ((values["human"], self.human), (values["metrics"], self.metrics)):
+            if ratings:
+                names.update(name for name, value in ratings.items() if value is not None)
+
+
 class Examples:
     """A data set that can be iterated repeatedly; the first iteration checks it as a whole.
 
@@ -341,14 +377,8 @@ class Examples:
             yield number, row, example
 
     def _survey(self) -> DataInfo:
-        content, ids = hashlib.sha256(), bytearray()
-        counts: Counter[str] = Counter()
-        circle: tuple[str, ...] = ()
-        image_files: dict[str, str] = {}
+        content, ids, survey = hashlib.sha256(), bytearray(), _Survey()
         self._reader.unseen.clear()
-        shapes: Counter[tuple[bool, ...]] = Counter()
-        human: Counter[str] = Counter()
-        metrics: Counter[str] = Counter()
         in_memory: list[Example] = []
         room = MAX_KEPT_BYTES
         for number, _, example in self._read():
@@ -368,25 +398,8 @@ class Examples:
             values = vars(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
-            shapes[tuple(map(bool, _optional(values)))] += 1
-            if values["meta"]:
-                counts["compared"] += isinstance(values["meta"].get(OTHER_OUTPUT), str)
-            if values["rubric"]:
-                counts["rubrics"] += 1
-                if ids_in_circle := circle_of(values["rubric"]):
-                    counts["circular"] += 1
-                    circle = circle or ids_in_circle
-            if values["passages"]:
-                counts["without_answer"] += not values["output"]
-            if values["images"]:
-                counts["images"] += 1
-                _list_images(values["images"], image_files)
-                room -= sum(len(image.place) for image in values["images"])
-            if values["messages"]:
-                counts["shortened"] += count_left_out(values["source"]) is not None
-            for rating, names in ((values["human"], human), (values["metrics"], metrics)):
-                if rating:
-                    names.update(name for name, value in rating.items() if value is not None)
+            room -= sum(len(image.place) for image in values["images"])
+            survey.add(values)
         self._refuse_whole(ids)
         self._kept = in_memory
         return DataInfo(
@@ -394,18 +407,18 @@ class Examples:
             count=len(ids) // 16,
             digest=content.hexdigest(),
             present={
-                name: sum(count for shape, count in shapes.items() if shape[at])
+                name: sum(count for shape, count in survey.shapes.items() if shape[at])
                 for at, name in enumerate(OPTIONAL)
             },
-            human=dict(human),
-            metrics=dict(metrics),
-            circle=circle,
-            image_files=image_files,
+            human=dict(survey.human),
+            metrics=dict(survey.metrics),
+            circle=survey.circle,
+            image_files=survey.image_files,
             unseen=dict(self._reader.unseen) or _unseen_of(self._source),
             unused_map=self._unused_ratings(),
             unit=self._unit,
             reading=(*self._table.notices, *self._reader.notices),
-            **counts,
+            **survey.counts,
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
