@@ -717,3 +717,43 @@ UNSETTLED = [
 @pytest.mark.parametrize("answer", UNSETTLED)
 def test_ratings_that_depend_on_something_or_are_dismissed_are_not_read(answer):
     assert value_of(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("coherence", "Grammatik: 5\nKohärenz: 4\nStil: 2"), ("coherence", "Cohérence : 4 sur 5"),
+        ("fluency", "流畅性：4\n连贯性：2"), ("relevance", "La pertinence du résumé mérite un 4."),
+        ("overall quality", "Gesamtqualität: 4 von 5. Es hat 2 Fehler."),
+        ("overall quality", "Gesamteindruck: 4 von 5"), ("fluency", "因此我给出最高分：4。"),
+        ("fluency", "5段階で言えば4です。"), ("fluency", "5段階で評価すると、4になります。"),
+        ("fluency", "少し退屈なので、4点とします。"), ("fluency", "Es ist dicht, also 4."),
+        ("fluency", "C'est un peu long, donc 4."), ("fluency", "Je dirais « 4 »."),
+        ("fluency", "It has 2 slips . I vote with « 4 » for it ."),
+        ("fluency", "It has 2 slips . Hence rating is 4 only ."),
+        ("fluency", "I decide me for the 4; for a 5 is missing the last bit."),
+        ("fluency", "Ich würde eine 4 vergeben, eine 5 wäre zu viel."),
+        ("fluency", "style;5\nfluency;4\ntone;3"), ("fluency", "fluency;4\ncomment;two slips"),
+        ("fluency", "**Fluency**\n\n*Rating:* 4\n\n**Engagingness**\n\n*Rating:* 2"),
+        ("overall quality", "## Form (max. 2)\n- Layout: **1**\n## Style (max. 3)\n- Words: **3**"
+         "\n\n**Total: 4/5**"),
+    ],
+)  # fmt: skip
+def test_ratings_in_other_languages_tables_and_sections_are_read(aspect, answer):
+    assert value_of(answer, aspect=aspect) == 4
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("fluency", "Kohärenz: 4\nRelevanz: 3"), ("coherence", "流畅性：4"),
+        ("fluency", "7段階で言えば4です。"), ("fluency", "最高分：5"),
+        ("fluency", "fluency;4 errors"),
+        ("fluency", "Dans le texte il est écrit « 4 »."), ("fluency", "style;5\ntone;3"),
+        ("fluency", "Wäre der Schluss da, gäbe ich eine 5."),
+        ("overall quality", "Form (max. 10): 2\nStyle (max. 10): 2\n\nTotal: 4/20"),
+        ("fluency", "Fluency (max. 10): 4\nTotal: 5/5"),
+    ],
+)  # fmt: skip
+def test_other_aspects_scales_and_quotations_in_other_languages_are_not_read(aspect, answer):
+    assert value_of(answer, aspect=aspect) is None

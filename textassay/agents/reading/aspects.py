@@ -8,7 +8,7 @@ from functools import lru_cache
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.scales import HAS_NUMBER
 from textassay.agents.reading.tables import with_own_cell
-from textassay.agents.reading.words import NOUN, NUMBER
+from textassay.agents.reading.words import NOUN, NUMBER, QUALITY
 from textassay.lazy import lazy_pattern
 
 
@@ -19,12 +19,32 @@ def own_name(aspect: str | None, plain: str) -> str:
     `Understandable: 1`. The first of `_names_of` that the answer has is the name.
     """
     names = _names_of(aspect or "")
-    if len(names) > 1:
-        written = plain.replace("_", " ")
-        for name, label in names:
-            if label.search(written):
-                return name
-    return names[0][0]
+    written = plain.replace("_", " ") if len(names) > 1 else plain
+    for name, label in names:
+        if label.search(written):
+            return name
+    lower = plain.lower()
+    known = next((words for one, words in _ELSEWHERE.items() if one in (aspect or "").lower()), "")
+    return next((word for word in known.split() if word in lower), names[0][0])
+
+
+_ELSEWHERE = {
+    "coherence": "kohärenz cohérence coherencia coerência coerenza 连贯性 連貫性 一貫性 일관성",
+    "consistency": "konsistenz consistencia consistência coerenza 一致性 一貫性 整合性 일관성",
+    "correctness": "korrektheit richtigkeit exactitude justesse corrección correção correttezza"
+    " 正确性 正確性 正確さ 정확성",
+    "engaging": "unterhaltungswert attrait interés interesse coinvolgimento 吸引力 魅力 흥미",
+    "fluency": "flüssigkeit sprachfluss fluidité fluidez fluência fluidità scorrevolezza"
+    " 流畅性 流畅度 流暢性 流暢さ 유창성",
+    "grounded": "fundiertheit ancrage fundamentación fundamentação 有据性 依据性 根拠性",
+    "helpful": "nützlichkeit hilfsbereitschaft utilité utilidad utilidade utilità"
+    " 有用性 有帮助性 有益性 役立ち度 유용성",
+    "natural": "natürlichkeit naturel naturalidad naturalidade naturalezza 自然度 自然性 自然さ",
+    "quality": "gesamtqualität qualität qualité calidad qualidade qualità 质量 品質 품질",
+    "relevance": "relevanz pertinence relevancia pertinencia relevância pertinenza rilevanza"
+    " 相关性 相關性 関連性 관련성",
+}
+"""Names in other languages of the aspects that judges are most often asked for."""
 
 
 # severity of the error, honnêteté des limites
@@ -150,6 +170,7 @@ _HEADING = lazy_pattern(
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*+"
     r"(?:\([^()\n]{0,40}\)[ \t]*+)?(?P<colon>[:：])?[ \t]*+$"
 )
+_QUALITY = lazy_pattern(rf"(?i){QUALITY}")
 _TITLE = "title"
 """Kind of a heading without a mark: a few words."""
 
@@ -179,6 +200,7 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     rated = [HAS_NUMBER.search(plain, start, end) is not None for (start, *_), end in sections]
     # below a few words without a sign a rating may be taken back, unless they are in a list
     in_list = first > 0 or len(siblings) - first > 2
+    in_list = in_list or (bool(marks) and _QUALITY.fullmatch(siblings[-1][2]) is not None)
     if marks and marks[0] == _TITLE and not (in_list and all(rated)) and rated[first]:
         return []
     return [(start, end) for (start, _, name), end in sections if not is_own(name, own)]

@@ -191,7 +191,7 @@ _CONDITION = lazy_pattern(
     rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
     r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
-    r"|如果|もし|만약"
+    r"|\A\W*(?:wäre|hätte|würde)\b|如果|もし|만약"
     # according to the review
     r"|\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle|согласно)\s"
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
@@ -373,7 +373,7 @@ _RATED_THING = lazy_pattern(
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
     r"(?i)\b(?:for|on|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
-    r"(?:(?:its|the|their|this|an?)\s)*+(?P<thing>[a-z-]{3,})"
+    r"(?:(?:its|the|their|this|an?)\s)*+(?!(?:its|the|their|this)\Z)(?P<thing>[a-z-]{3,})"
 )
 _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.outcomes import RatingForm
+from textassay.agents.reading.sentences import names_rating
 from textassay.agents.reading.values import is_quoted, number_in
 from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
@@ -56,6 +57,11 @@ _SCALES = (
         ("skal", "chelle", "escala", "scala", "шкал", "schaal"),
         r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
         rf"\s(?:von|de|da|от|van|od)\s(?P<numbers>{_RANGE})",
+    ),
+    # 5段階で言えば4です
+    (
+        ("段階",),
+        r"(?P<numbers>\d{1,3})段階(?:評価)?(?:で(?:言えば|いえば|言うと|評価すると|は)?|中の?)?、?",
     ),
     (("分制", "満点"), rf"(?P<numbers>{NUMBER})(?:分制|点?満点(?:中|で)?)"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
@@ -131,6 +137,9 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
                 continue
             if (of_hundred and scale[1] != 100) or not is_scale(numbers, scale):
+                if _is_of_part(plain[line : match.start()], plain, scale, own):
+                    spans.append(match.span())
+                    continue
                 return plain, " ".join(match[0].split())
             # so I give it the top mark: 5
             if "top" in match.re.groupindex and _IS_GIVEN.search(plain[line : match.start()]):
@@ -142,6 +151,26 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             spans.append((start, end))
         plain = blank_out(plain, spans)
     return plain, ""
+
+
+# ## Content (max. 40), of which the total is out of 100
+_PART = lazy_pattern(r"[\W\d]*(?P<name>[^\W\d_][^\n:：()]{0,40})[(\[]\s?")
+
+
+def _is_of_part(before: str, plain: str, scale: tuple[float, float], own: str) -> bool:
+    """Return whether a scale in brackets is that of a part, beside a rating out of the asked top.
+
+    Args:
+        before: Its line up to the scale.
+        plain: The answer without markup.
+        scale: Lowest and highest rating that was asked for.
+        own: Pattern of the aspect's name; empty for none.
+    """
+    part = _PART.fullmatch(before)
+    if part is None or names_rating(part["name"].strip()):
+        return False
+    is_own = bool(own) and re.search(own, part["name"], re.IGNORECASE) is not None
+    return not is_own and re.search(rf"\d\s?(?:/|out\sof)\s?{scale[1]:g}(?!\d)", plain) is not None
 
 
 _IS_GIVEN = lazy_pattern(rf"(?i)(?<!\w)(?:{GIVING}|hence|thus|so)\s[^.!?\n]{{0,60}}\Z")

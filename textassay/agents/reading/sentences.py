@@ -14,7 +14,16 @@ from typing import Literal, NamedTuple
 
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, values_in
-from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, QUALITY, REASONS, TEXTS
+from textassay.agents.reading.words import (
+    FOREIGN,
+    JUDGES,
+    LETTER,
+    NOUN,
+    QUALITY,
+    RATING,
+    REASONS,
+    TEXTS,
+)
 from textassay.lazy import lazy_pattern
 
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
@@ -152,7 +161,9 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 
 
 # "4" - it reads well   the rating is "4"
-_ALONE_IN_QUOTES = lazy_pattern(r"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z")
+_ALONE_IN_QUOTES = lazy_pattern(
+    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}«\s?\Z"
+)
 # > **Score: 4**, with its emphasis as spaces
 _CALLOUT = lazy_pattern(
     r"\s*>(?:[ ]{3,}|(?=.*[ ]{3}\Z))\s*(?:(?P<name>[^:：=>→\n]{1,40}?)\s*[:：=→–—-])?\s*\Z"
@@ -169,7 +180,7 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
         is_named = names_rating(name) or sentence.names_aspect(name)
         return not name or not is_named
     return is_quoted(plain, sentence.line, start) and not (
-        plain[match.end() : match.end() + 1] in ('"', "”")
+        plain[match.end() : match.end() + 2].strip()[:1] in ('"', "”", "»")
         and _ALONE_IN_QUOTES.match(plain[:start] if sentence.is_first else lead)
     )
 

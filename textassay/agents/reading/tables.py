@@ -38,9 +38,14 @@ def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
     between = "[ ]{2,}" if signs[0] == "  " else rf"[ ]*{re.escape(signs[0])}[ ]*"
     rows = [_cells(line, between) for line in lines]
     titles, *body = ([block[start:end].strip() for start, end in row] for row in rows)
-    if any(len(row) != len(titles) for row in body) or any(map(_VALUE.fullmatch, titles)):
+    if any(len(row) != len(titles) for row in body):
         return None
-    found = _place(titles, body, own)
+    if any(map(_VALUE.fullmatch, titles)):
+        # names with their values: fluency;4
+        mine = [n for n, row in enumerate((titles, *body), start=-1) if own.fullmatch(row[0])]
+        found = (mine[0], 1) if len(titles) == 2 and len(mine) == 1 else None
+    else:
+        found = _place(titles, body, own)
     if found is None:
         return None
     row, column = found

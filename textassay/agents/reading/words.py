@@ -32,7 +32,7 @@ NUMBER = (
     # 四分
     r"|[一二三四五六七八九十](?=分|星))"
     # 4分, 4点, 4점 are written without a space
-    r"(?!(?!です)[^\W分点點점])"
+    r"(?!(?!です|になり|とし|を[付つ与]|が妥)[^\W分点點점])"
 )
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
@@ -61,6 +61,7 @@ FOREIGN = (
     + any_of(
         # German, French, Spanish, Portuguese, Italian, Russian
         "(?:gesamt|end)?(?:(?<!foot)note|bewertung|punktzahl|wertung|urteil|ergebnis|einstufung)"
+        " gesamteindruck insgesamt"
         " [ée]valuation r[ée]sultat"
         " puntuaci[óo]n puntaje calificaci[óo]n valoraci[óo]n evaluaci[óo]n nota"
         " pontua[çc][ãa]o avalia[çc][ãa]o classifica[çc][ãa]o"
@@ -145,13 +146,13 @@ NOT_ASSERTED = any_of(
 NO_NOUN = any_of(
     "is are was were be been would could should may might will can for or and at in on by to with"
     " as than but not if because since so though overall instead rather here now then again too"
-    r" only(?=[.!]|\s*\Z) out from due given while that which it i we you the an? this stars?"
+    r" only(?=\s?[.!,]|\s*\Z) out from due given while that which it i we you the an? this stars?"
     " marks?"
     r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
-    " parce porque omdat perché denn aber bewerten geben"
+    " parce porque omdat perché denn aber bewerten geben vergeben"
     r" where given although though based considering indicating reflecting meaning showing"
     r" suggesting captures reflects suits bc no possible(?!\s\w)"
     " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
@@ -174,9 +175,9 @@ NOT_ASSERTED_FOREIGN = (
     + r"\b|.*"
     + any_of(
         "不(?:会|能|可|应|该|给|打|想|够|足|到|值|配|要|得|敢|愿|是|为) 没有 没法 无法 难以 别给"
-        " 如果 若 假如 要是 除非 最多 最高 最低 至多 至少 超过 低于 满分 平均 参考"
+        " 如果 若 假如 要是 除非 最多 (?<![给出打予了])最[高低] 至多 至少 超过 低于 满分 平均 参考"
         " (?<!其)他 她 用户 读者 作者 别人 有人"
-        " もし 満点 最高 最低 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
+        " もし 満点 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
         " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
     )
 )
@@ -189,7 +190,7 @@ JUDGES = (
     r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
     r"|(?i:(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
     r"|j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
-    r"|我|私|저는|나는|打|给|評価"
+    r"|我|私|저는|나는|打|给|評価|とします|を(?:つけ|付け|与え)"
 )
 """Judges who speak of themselves."""
 GIVING = any_of(
