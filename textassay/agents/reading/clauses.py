@@ -78,7 +78,8 @@ class _Place(NamedTuple):
         _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
-        return nearest[-1] if _SAYS.search(nearest[-1]) else " and ".join(nearest)
+        is_said = JUDGE.search(clause) and _SAYS.search(nearest[-1])
+        return nearest[-1] if is_said else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
@@ -135,7 +136,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
 
 # 4 seems about right
 _FITS = lazy_pattern(
-    rf"\s(?:is|seems|feels|looks|sounds|would\s(?:be|seem))\s(?:(?!not|less)\w+\s){{0,2}}{FITTING}\b"
+    rf"\s(?:is|seems|feels|looks|sounds|strikes\sme\sas|would\s(?:be|seem))\s(?:(?!not|less)\w+\s){{0,2}}{FITTING}\b"
 )
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
@@ -179,6 +180,8 @@ _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
     r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
 )
+# my apologies if it seems strict, but it is a 4
+_BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 # if you ask me   if pressed   if 1 is poor: conditions that the judge meets
 _MET = (
     r"(?:i|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
@@ -220,7 +223,7 @@ _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
 # its style merits no more than a 3, I can't give it more than a 3, it can't exceed a 3
 _NO_MORE_THAN = lazy_pattern(
-    r"(?<!\w)(?:not?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
+    r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
     r"(?:(?:more|higher|better|further)\sthan|go\s(?:beyond|above|over|past)|exceed)\b"
 )
 
@@ -237,7 +240,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         is_level
         or _OF_SCALE.search(place.lead)
         or _NOT_ASSERTED.search(_BEFORE_JUDGE.sub("", place.latest))
-        or _CONDITION.search(place.lead)
+        or _CONDITION.search(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
         or _is_only_possible(place, by_judge=by_judge)
     )

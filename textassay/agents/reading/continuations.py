@@ -16,13 +16,18 @@ from textassay.lazy import lazy_pattern
 
 # Article: ...   Summary 2: ...   ### Response:   [Article]   Q12. ...   Turn 7
 _LABEL = lazy_pattern(
-    r"\n[ \t]*+(?P<mark>#{1,6}[ \t]*+|\[)?(?P<name>[^\W\d_]++(?:[ '’-][^\W\d_]++){0,2})"
+    r"\n[ \t]*+(?:\(?\d{1,2}[.)][ \t]+)?(?P<mark>#{1,6}[ \t]*+|\[)?(?P<name>[^\W\d_]++(?:[ '’-][^\W\d_]++){0,2})"
     r"[ \t]?(?P<number>\d{1,3})?\]?(?:[ \t]?\([^()\n]{1,30}\))?"
     r"[ \t]*+(?:(?P<sign>[:：]|\.(?=[ \t]))(?P<text>[^\n]*)|(?=\n|\Z))"
 )
 _MATERIAL = lazy_pattern(rf"(?:[\w'’]+[ -]){{0,2}}(?!explanation){MATERIAL}")
 _REASON = lazy_pattern(rf"{REASONS}|(?i:note|.*[^s]s):")
 _VALUE = lazy_pattern(rf"(?i)\W*(?:{NUMBER})?\W*")
+# under these judges sum up or talk, too
+_USED_BY_JUDGES = lazy_pattern(
+    r"(?:.*\s)?(?:summary|review|report|answer|response|output|work|statement|sample|example"
+    r"|user|human|customer|assistant|bot|speaker)"
+)
 _RATED_BELOW = lazy_pattern(rf"(?i)\s*(?:{NOUN}\s?[:：]\s*)?{NUMBER}(?![ \t]*\w)")
 _LINE_OF_SIGNS = lazy_pattern(r"(?:#{3,}|={3,}|-{3,}|\*{3,})\s*\Z")
 
@@ -42,8 +47,8 @@ class _Label(NamedTuple):
 def next_example(plain: str, own: str) -> int | None:
     """Return where an answer begins with a further example; `None` if it does not.
 
-    An example has two names of material, one that comes again behind a rating, or a known one that
-    is numbered on or below a line of signs.
+    An example has two names of material, one that comes again behind a rating, or a known one. One
+    that judges use, too, is alone none unless it is numbered on or below a line of signs.
 
     Args:
         plain: The answer without markup.
@@ -60,7 +65,8 @@ def next_example(plain: str, own: str) -> int | None:
     is_template = bool(again) or len({one.name for one in known}) > 1
     for one in known:
         is_below_signs = _LINE_OF_SIGNS.search(plain[: one.start]) is not None
-        is_template = is_template or one.number > 1 or is_below_signs
+        is_new = one.number > 1 or is_below_signs or not _USED_BY_JUDGES.fullmatch(one.name)
+        is_template = is_template or is_new
     return min(one.start for one in known + again) if is_template else None
 
 

@@ -27,7 +27,7 @@ from textassay.agents.reading.notation import (
 )
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.values import WINDOW, Statement, value_pattern
+from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
 from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines
@@ -187,7 +187,7 @@ def _parse(
         if isinstance(first, Rating):
             return first
         is_continuation = text[:1].isspace() or text.rstrip().endswith(":")
-        if not before and is_continuation and _RATED_LINE.search(whole):
+        if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     return _read(whole, question)
 
@@ -408,9 +408,13 @@ def _contradiction(plain: str, statements: list[Statement], question: _Question)
     """Return how the ratings of an answer contradict each other; empty for not at all."""
     if len({(one.value, one.top or question.scale[1]) for one in statements}) > 1:
         return "the answer states more than one rating"
-    lines = (line.strip() for line in plain.split("\n"))
-    if len(set(filter(value_pattern(question.form).fullmatch, lines))) > 1:
+    lines = [line.strip() for line in plain.split("\n") if line.strip()]
+    pattern = value_pattern(question.form)
+    if len(set(filter(pattern.fullmatch, lines))) > 1:
         return "several lines of the answer are different ratings"
+    first = pattern.fullmatch(lines[0]) if lines else None
+    if first and statement_of(first, question.scale[0]).value != statements[-1].value:
+        return "the first line of the answer is another rating"
     # `[[9]], [[5]]`, of two texts
     if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
         return "the answer marks more than one rating"

@@ -106,7 +106,7 @@ MATERIAL = (
     rf"(?:{TEXTS}|"
     + any_of(
         "source context query prompt instruction input claim premise hypothesis problem prediction"
-        " dialog example sample turn student user customer human bot assistant speaker [aq]"
+        " dialog transcript topic target doc excerpt example sample turn student user customer human bot assistant speaker [aq]"
     )
     + ")"
 )
@@ -129,7 +129,7 @@ NOT_ASSERTED = any_of(
     r" perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
-    r" debat\w* argu(?:able|ably|e[ds]?|ing) start\w* begin\w* from\sbeing"
+    r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing) start\w* begin\w* from\sbeing"
     r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
     r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
@@ -153,7 +153,7 @@ NO_NOUN = any_of(
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
     " parce porque omdat perché denn aber bewerten geben vergeben"
-    r" where given although though based considering indicating reflecting meaning showing"
+    r" strikes where given although though based considering indicating reflecting meaning showing"
     r" suggesting captures reflects suits bc no possible(?!\s\w)"
     " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
     # further prepositions, adverbs and verbs that follow a rating
@@ -202,10 +202,11 @@ GIVING = any_of(
 """Verbs of giving and getting a rating."""
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
+    " accurate realistic"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
 REPORTING = any_of(
-    r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
+    r"(?<!gut\s)(?<!instinct\s)says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
     " contains begins ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
@@ -225,6 +226,6 @@ QUALITY = any_of(
 NO_OTHER_THING = any_of(
     r"me us now all everything this that these those it reasons? most such balance which not both"
     r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
-    r" provided candidate generated model system assistant dimension criterion aspect"
+    r" provided candidate generated model system assistant dimension criterion aspect side number"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
