@@ -35,7 +35,6 @@ from textassay.agents.typed_questions import (
 )
 from textassay.prompts import fence, nonce
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError
-from textassay.runtime.calls.deciding import answers_in_words
 from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.calls.wording import QuestionWording
@@ -403,8 +402,7 @@ class Answerer:
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        is_open = self.reading == "auto" and answers_in_words(self.ask.model)
-        return self._batcher.reading if is_open else None
+        return self._batcher.reading if self.reading == "auto" else None
 
     async def __call__(
         self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedAnswer] = ()
@@ -503,26 +501,19 @@ class AnswersInOrder:
             parts = await gather([self(part) for part in question_set.parts])
             items = [reply for part in parts for reply in part.items]
             return Replies(items=tuple(items), parts=tuple(parts))
-        if self.order == "chain":
-            return await self._one_by_one(question_set)
-        questions = question_set.questions
-        at_once = len(question_set.subquestions if self.order == "parallel" else questions)
-        first = [self.answerer(question, question_set) for question in questions[:at_once]]
-        replies = Replies(items=tuple(await gather(first)))
-        if at_once < len(questions) and not replies.unanswered:
-            last = await self.answerer(questions[-1], question_set, replies.items)
-            replies = Replies(items=(*replies.items, last))
-        return replies
-
-    async def _one_by_one(self, question_set: QuestionSet) -> Replies:
-        replies, questions = list[TypedAnswer](), question_set.questions
+        questions, replies = question_set.questions, list[TypedAnswer]()
+        at_once = {"chain": 1, "parallel": len(question_set.subquestions) or 1}.get(
+            self.order, len(questions)
+        )
         with chain_requests() as turns:
-            for question in questions:
+            while len(replies) < len(questions) and not any(r.answer.problem for r in replies):
+                left = questions[len(replies) :]
                 # a local model keeps the prompt for the next question, which begins with it
-                turns.has_next = question is not questions[-1]
-                replies.append(await self.answerer(question, question_set, tuple(replies)))
-                if replies[-1].answer.problem:
-                    break
+                turns.has_next = self.order == "chain" and len(left) > 1
+                asking = [
+                    self.answerer(one, question_set, tuple(replies)) for one in left[:at_once]
+                ]
+                replies += await gather(asking)
         return Replies(items=tuple(replies))
 
 

@@ -20,7 +20,12 @@ from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.base import NO_USAGE, Usage
-from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
+from textassay.runtime.calls.deciding import (
+    DecidingModel,
+    answers_in_words,
+    decider,
+    possible_ways,
+)
 from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
@@ -146,10 +151,10 @@ class QuestionBatcher:
         return TypedAnswer(answer, response.way, response.usage, response.truncated_tokens)
 
     @property
-    def reading(self) -> LogprobsOrSamples:
-        """The choice between log-probabilities and samples, for a chat model."""
+    def reading(self) -> LogprobsOrSamples | None:
+        """The choice between log-probabilities and samples; `None` for a decision model."""
         model: DecidingModel = vars(self).get("_model") or decider(self._given)
-        return model.reading
+        return model.reading if answers_in_words(self._given) else None
 
     async def _send(
         self, material: _QuestionMaterial
@@ -320,7 +325,7 @@ class QuestionScorer:
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples; `None` for a decision model."""
-        return None if possible_ways(self.ask.model)[0].how == "decision" else self._batcher.reading
+        return self._batcher.reading
 
     @cached_property
     def prompt_digest(self) -> str:

@@ -16,9 +16,9 @@ from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
-    QuestionForm,
     QuestionSet,
     YesNoScorer,
+    default_form,
     fill_placeholders,
 )
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_quoted
@@ -194,7 +194,7 @@ class ClaimCheck(PromptMethod):
         """The name of the tool, `typed`, or the option."""
         if self.tools:
             return self.tools[0].name
-        if self.options.verify == "quoted":
+        if self.decides and self.options.verify == "quoted":
             self.refuse_written("verify")
         return "typed" if self.decides else self.options.verify
 
@@ -258,20 +258,15 @@ class ClaimCheck(PromptMethod):
         question = fill_placeholders(self.options.pattern, words)
         aspect = ASPECT.model_copy(update={"question": question})
         if self.decides:
-            question_set = self._beside_source(example, claim, question)
+            question_set = self._beside_source(example, claim, aspect)
             return await scorer.answer(example, aspect, question_set)
         return await scorer(self._near(example, claim), aspect)
 
-    def _beside_source(self, example: Example, claim: str, question: str) -> QuestionSet:
+    def _beside_source(self, example: Example, claim: str, aspect: Aspect) -> QuestionSet:
         prepared, task = self.profile.prepare(example, self._task), self._task
         source = self._evidence_in(example, prepared.source)
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
-        form = QuestionForm(
-            inputs={"output": "Claim"},
-            question=question,
-            subquestion="{sentence}",
-            definition=f"Claim: {claim}",
-        )
+        form = default_form(task, aspect).model_copy(update={"definition": f"Claim: {claim}"})
         return QuestionSet(
             id=example.id,
             texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),

@@ -102,7 +102,8 @@ class DecompEval(PromptMethod):
                 "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
-        self.refuse_written("question_first", "reading", "ask", "instruction")
+        if self.decides:
+            self.refuse_written("question_first", "reading", "ask", "instruction")
         alone = not self.decides and self._alone(book)
         ask = self.ask_yes_or_no(profile=self.profile.model_copy(update={"ask": options.ask}))
         self.questions = SentenceQuestions(

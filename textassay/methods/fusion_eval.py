@@ -139,7 +139,6 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write ratings of several aspects."""
         options = self.options
         if self.decides:
-            self.refuse_written("n", "temperature", "max_tokens")
             return
         if options.fusion == "llm":
             self.require_writing(

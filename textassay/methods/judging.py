@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -80,25 +80,6 @@ def ask_to_write(
             )
         profiles.require_generation(what, instead, options.profile, models, role)
     return Ask(model, prompt, task, required=options.explicit_sampling, **fields)
-
-
-def refuse_unused(
-    options: PromptOptions, user_set: Collection[str], names: Iterable[str], why: str
-) -> None:
-    """Refuse options that the user gave and that have no effect.
-
-    A report would show them as settings that were used.
-    """
-    for name in names:
-        if name in user_set:
-            raise ConfigurationError(
-                f"{name}={getattr(options, name)} has no effect: {why}; leave it out"
-            )
-
-
-def why_unwritten(model: Model) -> str:
-    """Return why options for written answers have no effect on a decision model."""
-    return f"{model.name!r} answers typed questions, and writes no other answers"
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
@@ -202,7 +183,7 @@ class PromptMethod(TaskMethod, ABC):
         self._refuse_labels()
         self._refuse_references()
         self.prepare()
-        self._refuse_repeats()
+        self._refuse_sampling()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
 
     def _refuse_labels(self) -> None:
@@ -248,14 +229,15 @@ class PromptMethod(TaskMethod, ABC):
                 " use options={'profile': 'none'}, or another model"
             )
 
-    def _refuse_repeats(self) -> None:
-        """Refuse options of repeated requests if there are none."""
+    def _refuse_sampling(self) -> None:
+        """Refuse options for written answers if all judges get typed questions."""
         judges = self.judges
-        if not judges or self.has_writer or not all(j.capabilities.only_decides for j in judges):
+        if not judges or not all(judge.capabilities.only_decides for judge in judges):
             return
-        # a chat model's JSON object is requested again, at temperature 0
-        names = ["seed"] if any(map(answers_in_words, judges)) else ["seed", "parse_retries"]
-        self.refuse_unused(why_unwritten(judges[0]), *names)
+        used = {*PromptOptions.model_fields, *(["seed", "parse_retries"] * self.has_writer)}
+        if any(map(answers_in_words, judges)):  # a JSON object, requested again at temperature 0
+            used.add("parse_retries")
+        self.refuse_written(*(name for name in RatingOptions.model_fields if name not in used))
 
     def prepare(self) -> None:
         """Check the options and make the objects that nodes share; by default nothing."""
@@ -291,8 +273,7 @@ class PromptMethod(TaskMethod, ABC):
     @property
     def decides(self) -> bool:
         """Whether the judge gets typed questions, as a decision model, or with profile=typed."""
-        model = model_or_none(self.models, self.judge)
-        return bool(model and model.capabilities.only_decides)
+        return any(judge.capabilities.only_decides for judge in self.judges)
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]:
@@ -329,13 +310,20 @@ class PromptMethod(TaskMethod, ABC):
         return self.ask(prompt, **fields)
 
     def refuse_written(self, *names: str) -> None:
-        """Refuse options for written answers if the judge gets typed questions."""
-        if self.decides:
-            self.refuse_unused(why_unwritten(model_for(self.models, self.judge)), *names)
+        """Refuse options for written answers, for judges that get typed questions."""
+        why = f"{self.judges[0].name!r} answers typed questions, and writes no other answers"
+        self.refuse_unused(why, *names)
 
     def refuse_unused(self, why: str, *names: str) -> None:
-        """Refuse options that the user gave and that have no effect, for this reason."""
-        refuse_unused(self.options, self.user_set, names, why)
+        """Refuse options that the user gave and that have no effect, for this reason.
+
+        A report would show them as settings that were used.
+        """
+        for name in names:
+            if name in self.user_set:
+                raise ConfigurationError(
+                    f"{name}={getattr(self.options, name)} has no effect: {why}; leave it out"
+                )
 
     def require_writing(self, what: str, instead: str) -> None:
         """Refuse a judge whose profile says that it cannot write, see `require_generation`."""
@@ -385,8 +373,7 @@ class PromptMethod(TaskMethod, ABC):
         """How scores are obtained, as far as it is known."""
         if self.answerer:
             return self.answerer.how
-        judge = model_or_none(self.models, self.judge)
-        return possible_ways(judge)[0].how if judge and self.decides else "text"
+        return possible_ways(self.judges[0])[0].how if self.decides else "text"
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -400,7 +387,8 @@ class PromptMethod(TaskMethod, ABC):
     @property
     def judges_jointly(self) -> bool:
         """Whether its questions may influence each other."""
-        return any("|joint|" in signature for signature in self.signatures)
+        deciding = (judge for judge in self.judges if judge.capabilities.only_decides)
+        return any(way.joint for judge in deciding for way in possible_ways(judge))
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
@@ -518,8 +506,6 @@ class RatingMethod(ScoringMethod):
         """
         model = model_for(models, "scorer")
         if model.capabilities.only_decides:
-            names = ("n", "temperature", "seed", "form", "max_tokens")
-            refuse_unused(options, options.model_fields_set, names, why_unwritten(model))
             ask = Ask(model, options.prompt or "typed_rating", task)
             return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")

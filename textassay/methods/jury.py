@@ -182,12 +182,6 @@ class Jury(RatingMethod):
         return read_jurors(self.models)
 
     @property
-    def judges_jointly(self) -> bool:
-        """Whether a juror's questions may influence each other."""
-        signatures = (one for juror in self._jurors for one in juror.signatures)
-        return any("|joint|" in signature for signature in signatures)
-
-    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The chosen aspects, or each juror's rating of them with `output=jurors`."""
         if self.options.output == "aspects":

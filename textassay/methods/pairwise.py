@@ -62,7 +62,6 @@ class Pairwise(PromptMethod):
         options = self.options
         self._batcher = QuestionBatcher(model_for(self.models, self.judge))
         if self.decides:
-            self.refuse_written("temperature", "max_tokens")
             self._ask = self.ask("typed_comparison")
             sampling: dict[str, Any] = {"how": "auto"}
         else:

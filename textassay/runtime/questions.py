@@ -281,7 +281,7 @@ class QuestionAnswer(Message, defer_build=True):
 
     @property
     def likeliest(self) -> str:
-        """The likeliest option of an answer; in a tie the one that was sent, or else the first."""
+        """The likeliest option of an answered question; in a tie the sent one, or the first."""
         return self.choice or max(self.probabilities, key=self.probabilities.__getitem__)
 
     def mean_on(self, scale: tuple[float, float]) -> float:
