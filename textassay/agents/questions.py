@@ -502,9 +502,8 @@ class AnswersInOrder:
             items = [reply for part in parts for reply in part.items]
             return Replies(items=tuple(items), parts=tuple(parts))
         questions, replies = question_set.questions, list[TypedAnswer]()
-        at_once = {"chain": 1, "parallel": len(question_set.subquestions) or 1}.get(
-            self.order, len(questions)
-        )
+        sizes = {"chain": 1, "parallel": len(question_set.subquestions)}
+        at_once = sizes.get(self.order) or len(questions)
         with chain_requests() as turns:
             while len(replies) < len(questions) and not any(r.answer.problem for r in replies):
                 left = questions[len(replies) :]

@@ -24,8 +24,8 @@ from textassay.methods.method import (
     RatingOptions,
     SamplingOptions,
     TaskMethod,
+    judges_of,
     model_for,
-    model_or_none,
 )
 from textassay.runtime.calls.deciding import answers_in_words, possible_ways, ways_in_words
 from textassay.runtime.calls.logprobs_or_samples import LogprobsOrSamples
@@ -267,8 +267,7 @@ class PromptMethod(TaskMethod, ABC):
     @property
     def judges(self) -> tuple[Model, ...]:
         """The models that judge; empty if only tools do."""
-        judge = model_or_none(self.models, self.judge)
-        return (judge,) if judge else ()
+        return tuple(judges_of(self.models, self.judge).values())
 
     @property
     def decides(self) -> bool:

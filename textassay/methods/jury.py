@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
 from textassay.agents.aggregation import Average, as_evidence, score_by_votes
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.method import Models, RatingOptions
+from textassay.methods.method import RatingOptions
 from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -63,7 +61,7 @@ class Jury(RatingMethod):
 
     def prepare(self) -> None:
         """Read the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
-        self._names = _labels(read_jurors(self.models))
+        self._names = _names_of(self.judges)
         if self.options.output == "aspects":
             self._check_combine()
         self._average = Average(self.signature)
@@ -177,11 +175,6 @@ class Jury(RatingMethod):
         return whole.replace(f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1)
 
     @property
-    def judges(self) -> tuple[Model, ...]:
-        """The jurors."""
-        return read_jurors(self.models)
-
-    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The chosen aspects, or each juror's rating of them with `output=jurors`."""
         if self.options.output == "aspects":
@@ -202,34 +195,22 @@ class Jury(RatingMethod):
         return super().describe() | {"jurors": list(self._names)}
 
 
-def read_jurors(models: Models) -> tuple[Model, ...]:
-    """Return the jurors by number: roles `juror`, `juror1`, ..., or the model of every role."""
-    if not isinstance(models, Mapping):
-        return (models,)
-    numbered = [
-        (int(match[1] or 0), model)
-        for role, model in models.items()
-        if (match := re.fullmatch(r"juror(\d*)", role))
-    ]
-    # by number, not by order in the mapping: a resumed run must seat them in the same order
-    seated = [model for _, model in sorted(numbered, key=lambda pair: pair[0])]
-    if not seated and "" in models:
-        seated = [models[""]]
-    if not seated:
+def _names_of(jurors: tuple[Model, ...]) -> tuple[str, ...]:
+    """Return short names of the jurors, or full ones if short ones are the same.
+
+    Raises:
+        ConfigurationError: There is no juror, or a model is one twice.
+    """
+    if not jurors:
         raise ConfigurationError(
             "a jury needs jurors; give model={'juror1': NAME, 'juror2': NAME}, once for each"
         )
-    names = [model.name for model in seated]
+    names = tuple(model.name for model in jurors)
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(
                 f"the model {name!r} is a juror twice; a second vote adds nothing"
             )
-    return tuple(seated)
-
-
-def _labels(jurors: tuple[Model, ...]) -> tuple[str, ...]:
-    """Return short names of the jurors, or full ones if short ones are the same."""
-    short = [model.name.rpartition("/")[2] for model in jurors]
-    is_clear = len({slug(name) for name in short}) == len(short)
-    return tuple(short) if is_clear else tuple(model.name for model in jurors)
+    short = tuple(name.rpartition("/")[2] for name in names)
+    is_clear = len(set(map(slug, short))) == len(short)
+    return short if is_clear else names

@@ -6,6 +6,7 @@ of options, and the choice of models by role.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
@@ -249,6 +250,20 @@ class RatingOptions(SamplingOptions):
 def model_or_none(models: Models, role: str) -> Model | None:
     """Return the model of a role, if there is one."""
     return (models.get(role) or models.get("")) if isinstance(models, Mapping) else models
+
+
+def judges_of(models: Models, role: str) -> dict[str, Model]:
+    """Return the models of a role or of numbered ones, such as `juror1`, by number; or the default.
+
+    Empty if there is none.
+    """
+    if not isinstance(models, Mapping):
+        return {"": models}
+    # by number, not by order in the mapping: a resumed run must seat them in the same order
+    seats = (re.fullmatch(rf"{role}(\d*)", name) for name in models)
+    numbers = {seat[0]: int(seat[1] or 0) for seat in seats if seat}
+    names = sorted(numbers, key=numbers.__getitem__) or [""]
+    return {name: models[name] for name in names if name in models}
 
 
 def model_for(models: Models, role: str) -> Model:

@@ -37,7 +37,7 @@ from pydantic import Field
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import FORMAT, check_format, problem, read_toml, validate_as
-from textassay.methods.method import Models, PromptOptions, model_or_none
+from textassay.methods.method import Models, PromptOptions, judges_of, model_or_none
 from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.calls.deciding import TypedJudge
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -131,16 +131,13 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
 
 
 def with_typed_judge(models: Models, role: str, retries: int) -> Models:
-    """Return the models with a judge that gets typed questions, as a decision model does.
+    """Return the models with judges that get typed questions, as a decision model does.
 
-    The judges of a jury have numbered roles, such as `juror1`. Unusable answers are requested again
-    `retries` times.
+    Unusable answers are requested again `retries` times.
     """
     by_role = dict(models) if isinstance(models, Mapping) else {"": models}
-    judges = {name: model for name, model in by_role.items() if name.rstrip("0123456789") == role}
-    if not judges and "" in by_role:
-        judges = {role: by_role[""]}
-    chats = {name: model for name, model in judges.items() if not model.capabilities.only_decides}
+    judges = judges_of(models, role).items()
+    chats = {name or role: model for name, model in judges if not model.capabilities.only_decides}
     return by_role | {name: TypedJudge(model, retries) for name, model in chats.items()}
 
 
