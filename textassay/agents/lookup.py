@@ -204,8 +204,8 @@ class SectionIndex(Message):
         for name, line in lines[first:]:
             room -= len(line) + 1
             if room < 0 and listing:
-                room = len(lines) - first - len(listing)
-                note = f'{room:,} more lines: list with "start": "{name}".'
+                more = len(lines) - first - len(listing)
+                note = f'{more:,} more lines: list with "start": "{name}".'
                 return Found(note, listing="\n".join(listing))
             listing.append(line)
         return Found("That is all.", listing="\n".join(listing))

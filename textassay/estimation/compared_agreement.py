@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textassay.agreement.choice import alternatives, compare_choices
@@ -65,10 +65,7 @@ def agreement_difference(
     draws the same sources for both runs.
     """
     rows = []
-    for name in aspects:
-        if name not in people.aspects:
-            continue
-        first, second = (people.align(run[name].values) for run in (a, b))
+    for name, first, second in _align(a, b, people, aspects):
         both = compare_agreement(
             first, second, people.ratings(name).tolist(), groups=people.groups, bootstrap=bootstrap,
             seed=seed,
@@ -86,10 +83,7 @@ def choice_difference(
     `agreement/choice.py`. An aspect without any such group is left out.
     """
     rows = []
-    for name in aspects:
-        if name not in people.aspects:
-            continue
-        first, second = (people.align(run[name].values) for run in (a, b))
+    for name, first, second in _align(a, b, people, aspects):
         rated = people.ratings(name).tolist()
         for unit in alternatives(people.paired, people.groups):
             n, differences = compare_choices(
@@ -102,6 +96,15 @@ def choice_difference(
                 if n
             ]
     return rows
+
+
+def _align(
+    a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
+) -> Iterator[tuple[str, list[float | None], list[float | None]]]:
+    """Yield the aspects that people rated, with both runs' scores of each rated row."""
+    for name in aspects:
+        if name in people.aspects:
+            yield name, people.align(a[name].values), people.align(b[name].values)
 
 
 def label_difference(

@@ -32,7 +32,14 @@ from itertools import combinations, compress
 
 import numpy as np
 
-from textassay.agreement.correlation import COEFFICIENTS, number_or_none, pair_up, pearson
+from textassay.agreement.correlation import (
+    COEFFICIENTS,
+    Coefficient,
+    Pairs,
+    number_or_none,
+    pair_up,
+    pearson,
+)
 from textassay.agreement.intervals import (
     coefficient_interval,
     independent_errors,
@@ -332,48 +339,37 @@ def _on_same_rows(
     # same rows
     names = [name for name in repeats[0][1] if all(name in values for _, values in repeats)]
     missing = np.isnan([values[name] for _, values in repeats for name in names]).any(axis=0)
-    human, groups, draws = test.human[:, column], test.groups.tolist(), {}
+    human, groups = test.human[:, column], test.groups.tolist()
     inflation = 1.0 if is_fixed else _inflation([folds for folds, _ in repeats])
     rows: Json = {}
+    draws: dict[str, Mapping[Coefficient, Floats]] = {}
     for name in names:
         predicted = [(folds, np.where(missing, np.nan, values[name])) for folds, values in repeats]
         pairs = [pair_up(values, human, groups=groups) for _, values in predicted]
-        # a single feature is the same in every fold, so its figures are over all rows
+        # a single feature is not learned: it is the same in every fold, so its figures are over all
+        # rows, and it does not vary with the training rows
+        is_learned = name != SINGLE
         measured = [
-            _average_folds([] if name == SINGLE else folds, values, human, test.groups)
+            _average_folds(folds if is_learned else [], values, human, test.groups)
             for folds, values in predicted
         ]
-        n, count = len(pairs[0].scores), number_of_groups(pairs[0])
-        # below five rows there is no interval
-        widened = {c: (e, inflation) for c, e in independent_errors(max(n, 5)).items()}
-        # equal seeds over equal rows draw equal resamples, so the differences below are paired
-        samples = [resample(p, "dataset", resamples=resamples_for(n), seed=seed) for p in pairs]
-        draws[name] = {c: np.mean([sample[c] for sample in samples], axis=0) for c in COEFFICIENTS}
         means = {c: mean_if_all([agreement[c] for agreement in measured]) for c in COEFFICIENTS}
-        # a single feature is not learned, so it does not vary with the training rows
-        widening = {} if is_fixed or name == SINGLE else widened
-        rows[name] = {
-            **means,
-            "ci": {
-                c: list(
-                    coefficient_interval(means[c], draws[name][c], count, *widening.get(c, ())).ends
-                )
-                or None
-                for c in COEFFICIENTS
-            },
-            **notes.get(name, {}),
-        }
-        # equal for all names, as all are measured on the same rows
-        counts = {
-            "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
-            "note": note_mostly_equal(pairs[0]),
-        }  # fmt: skip
-    evaluator, drawn_own = rows[EVALUATOR], draws[EVALUATOR]
+        draws[name] = _mean_resamples(pairs, seed)
+        widening = inflation if is_learned and not is_fixed else 0.0
+        intervals = _intervals(means, draws[name], pairs[0], widening)
+        rows[name] = {**means, "ci": intervals, **notes.get(name, {})}
+    # the same for all names
+    n, count = len(pairs[0].scores), number_of_groups(pairs[0])
+    counts = {
+        "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
+        "note": note_mostly_equal(pairs[0]),
+    }  # fmt: skip
     differences = {
         name: {
             c: _as_json(
                 difference_between(
-                    evaluator[c], rows[name][c], drawn_own[c] - draws[name][c], count, inflation
+                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c],
+                    count, inflation,
                 ),
                 is_fixed=is_fixed,
             )
@@ -381,9 +377,36 @@ def _on_same_rows(
         }
         for name in names
         if name != EVALUATOR
-    }
+    }  # fmt: skip
     failed = {name: note for name, note in notes.items() if name not in rows and "failed" in note}
     return {**counts, "agreement": {**rows, **failed}, "evaluator_minus": differences}
+
+
+def _mean_resamples(pairs: Sequence[Pairs], seed: int) -> dict[Coefficient, Floats]:
+    """Return each coefficient in resamples of the groups, the mean over repeats.
+
+    Equal seeds over equal rows draw equal resamples, so differences between predictions are paired.
+    """
+    count = resamples_for(len(pairs[0].scores))
+    samples = [resample(p, "dataset", resamples=count, seed=seed) for p in pairs]
+    return {c: np.mean([sample[c] for sample in samples], axis=0) for c in COEFFICIENTS}
+
+
+def _intervals(
+    means: Mapping[Coefficient, float | None],
+    draws: Mapping[Coefficient, Floats],
+    pairs: Pairs,
+    widening: float,
+) -> Json:
+    """Return the ends of each coefficient's interval; `widening` is 0, or the factor of errors."""
+    # below five rows there is no interval
+    errors = independent_errors(max(len(pairs.scores), 5)) if widening else {}
+    count, factor = number_of_groups(pairs), widening or 1.0
+    ends = {
+        c: coefficient_interval(means[c], draws[c], count, errors.get(c, 0.0), factor).ends
+        for c in COEFFICIENTS
+    }
+    return {c: list(span) or None for c, span in ends.items()}
 
 
 def _inflation(repeats: Sequence[Sequence[Fold]]) -> float:

@@ -192,8 +192,11 @@ def _is_message(item: Any) -> bool:
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
     """Return the messages in one object, usually one."""
     item = _inner(item, "message")
-    if (of_responses := _responses_item(item, images)) is not None:
-        return of_responses
+    kind = item.get("type")
+    if kind == "reasoning" and "role" not in item:
+        return []
+    if kind in ("function_call", "function_call_output"):
+        return [_responses_item(item, images)]
     role, item = _role_and_fields(item)
     # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
     names = (*_TEXT, "contents")
@@ -235,25 +238,18 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     return [*messages, message_with_calls, *answers]
 
 
-def _responses_item(
-    item: Mapping[str, Any], images: ImageReader | None
-) -> list[ConversationMessage] | None:
-    """Return the messages in an item of OpenAI's responses that has no role; else `None`."""
-    kind = item.get("type")
-    if kind == "reasoning" and "role" not in item:
-        return []
-    if kind == "function_call":
+def _responses_item(item: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
+    """Return the message of a call, or of its output, in OpenAI's responses."""
+    if item["type"] == "function_call":
         call = ToolCall(
             name=str(item.get("name", "")),
             arguments=as_json_text(item.get("arguments")),
             id=_text_or_none(item.get("call_id") or item.get("id")),
         )
-        return [ConversationMessage(role="assistant", calls=(call,))]
-    if kind == "function_call_output":
-        output = message_text(item.get("output"), images)
-        call_id = _text_or_none(item.get("call_id"))
-        return [ConversationMessage(role="tool", content=output, call_id=call_id)]
-    return None
+        return ConversationMessage(role="assistant", calls=(call,))
+    output = message_text(item.get("output"), images)
+    call_id = _text_or_none(item.get("call_id"))
+    return ConversationMessage(role="tool", content=output, call_id=call_id)
 
 
 def _text_with_fields(
