@@ -165,11 +165,11 @@ class Planner:
         criteria = criteria_of(aspects)
         names = tuple(aspect.name for aspect in criteria)
         tools = tuple(tool.name for tool in self.tools)
-        read = partial(refuse_filtered, part="the plan")
+        check = partial(refuse_filtered, part="the plan")
         dry_run_answer = self._dry_run_answer(criteria)
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
-            answer = await self.ask.answer(prompt, read, dry_run_answer=dry_run_answer)
+            answer = await self.ask.answer(prompt, check, dry_run_answer=dry_run_answer)
             text = answer.text
             reading = parse_plan(text, names, tools)
             cut = ("does not come to an end",) if answer.cut else ()

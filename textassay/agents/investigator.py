@@ -223,12 +223,12 @@ def _locate(
 def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
     """Return the excerpts; those that overlap or follow each other are joined."""
     merged = list[Excerpt]()
-    for one in sorted(excerpts, key=lambda excerpt: (excerpt.section, excerpt.start)):
+    for excerpt in sorted(excerpts, key=lambda e: (e.section, e.start)):
         last = merged[-1] if merged else None
-        if not last or last.section != one.section or one.start > last.end:
-            merged.append(one)
-        elif one.end > last.end:
-            text = last.text + one.text[last.end - one.start :]
+        if not last or last.section != excerpt.section or excerpt.start > last.end:
+            merged.append(excerpt)
+        elif excerpt.end > last.end:
+            text = last.text + excerpt.text[last.end - excerpt.start :]
             merged[-1] = last.model_copy(update={"text": text})
     return merged
 

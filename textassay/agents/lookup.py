@@ -258,10 +258,10 @@ class SectionIndex(Message):
         if matches:
             around = min(150, max(0, chars // (2 * MAX_PLACES)))  # characters on both sides
             places = list[Excerpt]()
-            for one, (first, last) in matches:
-                last_place = places[-1] if places else None
-                if not last_place or last_place.section != one.name or last > last_place.end:
-                    places.append(_excerpt(one, first - around, last + around))
+            for where, (first, last) in matches:
+                previous = places[-1] if places else None
+                if not previous or previous.section != where.name or last > previous.end:
+                    places.append(_excerpt(where, first - around, last + around))
             excerpts = _within_room(places[:MAX_PLACES], chars)
             note = f"It stands in {len(matches):,} place{'' if len(matches) == 1 else 's'}"
             rest = "" if len(excerpts) == len(places) else ", the first of which are shown"
@@ -295,11 +295,11 @@ def lay_out(example: Example, task: Task | None = None) -> SectionIndex:
 def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:
     """Return whether excerpts cover every character of a section."""
     reached = 0
-    of_section = (excerpt for excerpt in excerpts if excerpt.section == section.name)
-    for one in sorted(of_section, key=lambda excerpt: excerpt.start):
-        if one.start > reached:
+    of_section = (e for e in excerpts if e.section == section.name)
+    for excerpt in sorted(of_section, key=lambda e: e.start):
+        if excerpt.start > reached:
             return False
-        reached = max(reached, one.end)
+        reached = max(reached, excerpt.end)
     return reached >= len(section.text)
 
 

@@ -23,12 +23,12 @@ def check_figures() -> Check:
     recorded = ("gpt-4o", "gpt-4o-mini", "gemini_pro", "llama-31", "mistral-v03")
     judges = [f"{judge}_{ASPECT}" for judge in recorded]
     experts = [f"expert{at}_{ASPECT}" for at in (1, 2, 3)]
-    found = check(FIGURES, judge=[*judges, "rougeL", "words"], human=experts)
+    result = check(FIGURES, judge=[*judges, "rougeL", "words"], human=experts)
     rows = tuple(
         replace(row, pair=replace(
             row.pair, judge=row.pair.judge.removesuffix(f"_{ASPECT}"), human="three experts"
         ))
-        for row in found.rows
+        for row in result.rows
     )  # fmt: skip
     # the next commands are about the reader's own data, not about these
-    return replace(found, rows=rows, next=())
+    return replace(result, rows=rows, next=())

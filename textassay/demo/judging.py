@@ -127,14 +127,14 @@ def _compare(
     examples: Mapping[str, Example], values: Mapping[tuple[str, str], float], name: str
 ) -> MeasureAgreement:
     """Return Spearman's rho of the judge or of a tool with the ratings, over all texts."""
-    found = {}
+    by_measure = {}
     for aspect in ASPECTS:
         scored = {id_: values.get((id_, aspect if name == METHOD else name)) for id_ in examples}
         ids = [id_ for id_, value in scored.items() if value is not None]
         ratings = np.array([examples[id_].human[aspect] for id_ in ids], float)
         rho = spearman(np.array([scored[id_] for id_ in ids], float), ratings)
-        found[aspect] = rho if rho is None or name == METHOD else abs(rho)
-    return MeasureAgreement(name, found)
+        by_measure[aspect] = rho if rho is None or name == METHOD else abs(rho)
+    return MeasureAgreement(name, by_measure)
 
 
 def _average(
@@ -153,7 +153,7 @@ def _average(
             score = np.mean([values[id_, aspect] for id_ in ids])
             rating = np.mean([examples[id_].human[aspect] for id_ in ids])
             means.append(AlterationMean(name, float(score), float(rating)))
-    return sorted(means, key=lambda one: -one.score)
+    return sorted(means, key=lambda mean: -mean.score)
 
 
 def _show(example: Example, score: Score) -> ShownText:

@@ -323,8 +323,7 @@ def _method_object(method: Any, arguments: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse arguments that it would ignore."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     of_task = () if isinstance(method, Graph) else ("task", "criteria", "aspects")
-    own = ("model", "tools", "options", *of_task)
-    for name in own:
+    for name in ("model", "tools", "options", *of_task):
         if arguments.get(name):
             raise ConfigurationError(
                 f"{name}= can only be given with the name of a method; {method!r} was built with "

@@ -284,7 +284,7 @@ class Checklist(PromptMethod):
     async def _lay_out(self, questions: list[Decomposition | Failure]) -> tuple[Aspect, ...]:
         """Return the questions of all aspects; an aspect whose questions failed has none."""
         there = [parts for parts in questions if isinstance(parts, Decomposition)]
-        return tuple(item for one in there for item in one.aspects)
+        return tuple(item for part in there for item in part.aspects)
 
     async def _fuse(
         self,

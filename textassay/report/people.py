@@ -143,7 +143,7 @@ def agreements(
         named = [(at, row) for at, row in judged.labels if row.human == human]
         whole = [row for row in beside if row.judge and row.row.agreement.level == "dataset"]
         # the runs themselves, without their jurors
-        of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
+        of_runs = [row for row in whole if (row.judge, row.row.aspect) in judged.values]
         above = {
             key: _advantage(key, judged.values[key], human, by_name[key[0]].data, resamples)
             for key in ((compared.judge, compared.row.aspect) for compared in of_runs)
@@ -223,7 +223,7 @@ def _compare_trivial(
         # trivial measures depend on the texts alone, so a live page updates its sections without
         # them
         if not source.surface:
-            source.surface.update(trivial([one for one in source.examples.values() if one.human]))
+            source.surface.update(trivial([e for e in source.examples.values() if e.human]))
         on = f" on the texts of {'AB'[at]}" if several else ""
         for name, measured in source.surface.items():
             table = agreement_table(

@@ -246,8 +246,8 @@ def _parent_context(example: Example) -> context.Context | None:
     parent = example.meta.get("traceparent")
     if not isinstance(parent, str):
         return None
-    found = TraceContextTextMapPropagator().extract({"traceparent": parent})
-    return found if trace.get_current_span(found).get_span_context().is_valid else None
+    parents = TraceContextTextMapPropagator().extract({"traceparent": parent})
+    return parents if trace.get_current_span(parents).get_span_context().is_valid else None
 
 
 def _set_error(span: Span, kind: str) -> None:

@@ -56,8 +56,8 @@ class ModelKey(NamedTuple):
             folder.exists() and bool(read_folder(folder, folder.name).vectors)
         )
         engine = ENGINES["static" if static else self.preferred]
-        what = f"the {engine.name} engine ({self.model})"
-        check_installed(engine.modules, extra=engine.extra, what=what)
+        name = f"the {engine.name} engine ({self.model})"
+        check_installed(engine.modules, extra=engine.extra, what=name)
 
     @property
     def preferred(self) -> EngineName:

@@ -421,8 +421,8 @@ def greedy_match(output: TokenStates, other: TokenStates) -> Match:
     """Match the tokens of two texts greedily."""
     # candidates include special tokens, rows do not: bert-score masks them on one side only
     precision, recall = (
-        float((unit(one.own) @ unit(two.candidates).T).max(axis=1).mean())
-        for one, two in ((output, other), (other, output))
+        float((unit(text.own) @ unit(two.candidates).T).max(axis=1).mean())
+        for text, two in ((output, other), (other, output))
     )
     return Match(precision, recall, f1_score(precision, recall))
 

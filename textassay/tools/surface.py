@@ -118,7 +118,7 @@ class Rouge(Computed):
         if self.variant == "rougeL":
             # not by the library, whose table in Python takes minutes for long texts; the value is
             # the same
-            best = max((_rouge_l(output, r) for r in targets), key=lambda one: one.fmeasure)
+            best = max((_rouge_l(output, r) for r in targets), key=lambda score: score.fmeasure)
         else:
             if self.variant == "rougeLsum":
                 longest = max(map(len, targets))

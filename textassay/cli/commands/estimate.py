@@ -98,9 +98,9 @@ def estimate(
             )
         )
     document = {
-        "rows": [row.as_dict() for estimate_ in estimates for row in estimate_.rows],
-        "differences": [delta.as_dict() for one in estimates for delta in one.differences],
-        "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
+        "rows": [row.as_dict() for e in estimates for row in e.rows],
+        "differences": [delta.as_dict() for e in estimates for delta in e.differences],
+        "assumes": list(dict.fromkeys(note for e in estimates for note in e.assumes)),
         **rated.left_out,
     }
     print_tables(name_flags(estimates), document, as_json=as_json, notes=notes_of(tables))
