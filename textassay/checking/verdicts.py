@@ -18,7 +18,7 @@ from textassay.agreement.correlation import average_ranks
 from textassay.agreement.labels import LabelAgreement, label_agreement
 from textassay.arrays import Floats
 from textassay.checking.pair import JudgedPair
-from textassay.checking.phrases import ends, interval, percent, percent_interval, subtract, upper
+from textassay.checking.phrases import ends, interval, percent, percent_interval, subtract
 from textassay.checking.statistics import (
     MIN_ITEMS,
     SystemOrder,
@@ -382,43 +382,43 @@ class _Assessment:
         return UseVerdict("no" if falls_short else "unknown", f"{reason} {ending}")
 
     def _compare(self) -> UseVerdict:
-        figure, order = self.within, self.order
-        seen = self._detectable_text()
-        if order.systems > 3 and order.pairs:
-            size = self._size()
-            right = order.right
-            figures = (
-                f"it orders {percent_interval(right)} of the differences that people's ratings show"
-                f" among {order.systems} systems ({order.pairs} pairs; guessing: 50 %)"
-            )
-            if order.reversed:
-                figures += f", {order.reversed} pairs the wrong way round"
-            if (
-                figure.is_above(LIMITS.helps)
-                and right.is_above(LIMITS.ordered)
-                and order.luck <= LIMITS.luck
-            ):
-                if _within(size, 1 / LIMITS.size, LIMITS.size):
-                    return UseVerdict("yes", f"{upper(figures)}. {seen}")
-                times = "-" if size.value is None else f"{size.value:.2f}"
-                figures += (
-                    f", but a difference of 1 by the judge is one of {times} by people"
-                    f" [{ends(size, 2)}]"
-                )
-            return self._with_detectable(self._correction(figure, f"{upper(figures)}."))
-        if figure.is_above(LIMITS.follows_blind) and not order.reversed:
-            return UseVerdict(
-                "yes", f"The judge follows people closely: {self._correlation(figure)}. {seen}"
-            )
+        if self.order.systems > 3 and self.order.pairs:
+            return self._compare_by_order()
+        figure = self.within
+        if figure.is_above(LIMITS.follows_blind) and not self.order.reversed:
+            closely = f"The judge follows people closely: {self._correlation(figure)}."
+            return UseVerdict("yes", f"{closely} {self._detectable_text()}")
         whose = (
             "No column names the system of each text, so it is unknown whether the judge favors one"
-            if not order.systems
+            if not self.order.systems
             else "These systems are too few or too alike to show whether the judge favors one"
         )
-        return self._with_detectable(
-            self._correction(figure, f"{whose}, and it does not follow people closely enough to "
-            "ignore this.")
-        )  # fmt: skip
+        reason = f"{whose}, and it does not follow people closely enough to ignore this."
+        return self._with_detectable(self._correction(figure, reason))
+
+    def _compare_by_order(self) -> UseVerdict:
+        """Return the verdict on comparisons, if people's ratings show differences of systems."""
+        figure, order = self.within, self.order
+        figures = (
+            f"It orders {percent_interval(order.right)} of the differences that people's ratings"
+            f" show among {order.systems} systems ({order.pairs} pairs; guessing: 50 %)"
+        )
+        if order.reversed:
+            figures += f", {order.reversed} pairs the wrong way round"
+        if (
+            figure.is_above(LIMITS.helps)
+            and order.right.is_above(LIMITS.ordered)
+            and order.luck <= LIMITS.luck
+        ):
+            size = self._size()
+            if _within(size, 1 / LIMITS.size, LIMITS.size):
+                return UseVerdict("yes", f"{figures}. {self._detectable_text()}")
+            times = "-" if size.value is None else f"{size.value:.2f}"
+            figures += (
+                f", but a difference of 1 by the judge is one of {times} by people"
+                f" [{ends(size, 2)}]"
+            )
+        return self._with_detectable(self._correction(figure, f"{figures}."))
 
     def _with_detectable(self, verdict: UseVerdict) -> UseVerdict:
         return UseVerdict(verdict.answer, f"{verdict.why} {self._detectable_text()}".strip())
@@ -626,10 +626,17 @@ class _Assessment:
         raw = self._single_of(self.pair.on_scale)
         if raw.answer == "yes":
             return raw
-        moved = self._single_of(on_a_line(self.x, self.y, self.groups, self.seed))
-        if moved.answer == "yes":
-            return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
-        return raw
+        return self._calibration_verdict(self._single_of(self._line_values()), raw)
+
+    def _line_values(self) -> Floats:
+        """Return the scores on people's scale by a line that was learned from other sources."""
+        return on_a_line(self.x, self.y, self.groups, self.seed)
+
+    def _calibration_verdict(self, moved: UseVerdict, raw: UseVerdict) -> UseVerdict:
+        """Return the verdict on calibrated scores if they suffice, else the one on raw scores."""
+        if moved.answer != "yes":
+            return raw
+        return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
 
     def _single_of(self, values: Floats) -> UseVerdict:
         width = self.pair.scale[1] - self.pair.scale[0]
@@ -692,12 +699,8 @@ class _Assessment:
         if raw is None or raw.answer == "yes" or self.pair.kind == "label":
             return raw
         grid = np.unique(raters[~np.isnan(raters)])
-        line = on_a_line(self.x, self.y, self.groups, self.seed)
-        nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
-        moved = self._alternative(nearest, finding)
-        if moved is not None and moved.answer == "yes":
-            return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
-        return raw
+        nearest = grid[np.abs(self._line_values()[:, None] - grid).argmin(axis=1)]
+        return self._calibration_verdict(self._alternative(nearest, finding) or raw, raw)
 
     def _alternative(self, values: Floats, ending: str) -> UseVerdict | None:
         """Return the verdict of the alternative annotator test; `None` if it cannot be computed."""

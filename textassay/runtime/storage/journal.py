@@ -149,9 +149,9 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
 def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
     """Return the JSON object on a line."""
     if line.isspace() or line.startswith(codecs.BOM_UTF8):
-        cause = "a blank line" if line.isspace() else "a byte order mark"
+        part = "a blank line" if line.isspace() else "a byte order mark"
         raise DataError(
-            f"{path}:{number}: {cause}, which textassay never writes: the file was edited; remove it"
+            f"{path}:{number}: {part}, which textassay never writes: the file was edited; remove it"
         )
     try:
         row = decode(line)
