@@ -254,7 +254,11 @@ def read_score_rows(
             for name, value in example.metrics.items():
                 yield RecordedRow(name, example.id, value, {}, text)
         return
-    path = Path(source)
+    yield from _rows_in_file(Path(source), labels)
+
+
+def _rows_in_file(path: Path, labels: LabelReader) -> Iterator[RecordedRow]:
+    """Yield the scores in a run folder, or in a file of scores."""
     folder = path if path.is_dir() else path.parent
     is_run = path.name == SCORES or path.is_dir()
     file = folder / SCORES if is_run else path
