@@ -394,7 +394,7 @@ class Answerer:
 
     @property
     def how(self) -> How:
-        """How P(yes) is obtained, as far as it is known."""
+        """How P(yes) is obtained, if known."""
         if self.probabilities:
             return self.probabilities.how
         return "logprob" if self.reading == "logprob" else "decision"

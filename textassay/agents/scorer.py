@@ -160,7 +160,7 @@ class Scorer:
 
     @property
     def how_now(self) -> How:
-        """How values are obtained, as far as it is known."""
+        """How values are obtained, if known."""
         return self._choice.how if self.how == "auto" else self.how
 
     @property

@@ -328,7 +328,7 @@ class Pairs:
     """Code of each row's group, from 0 without gaps, shape (n,); each row has its own code if no
     groups were given."""
     systems: Codes
-    """Code of each row's system, likewise."""
+    """Code of each row's system, shape (n,)."""
     has_groups: bool
     """Whether groups were given."""
     has_systems: bool

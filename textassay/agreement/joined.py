@@ -77,7 +77,7 @@ def join(
 
     Args:
         scores: Scored ids by name of the score.
-        texts: Digest of the judged text by id, as far as it is recorded.
+        texts: Digest of the judged text by id, where it is recorded.
         people: The data with ratings.
         aspect_map: Human aspect by score; by default the aspect of the same name.
 

@@ -50,7 +50,7 @@ class RecordedScores(Recorded):
         self.source = source
         """Where they were read from."""
         self.texts: dict[str, str] = {}
-        """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
+        """Digest of the judged text by id, where it is recorded; see `text_digest`."""
         self.samples: dict[str, dict[str, tuple[float, ...]]] = {}
         """The ratings that a score averages, by aspect and id, if a text was judged several
         times.

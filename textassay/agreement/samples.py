@@ -144,7 +144,7 @@ def choices_by_samples(
         human: Ratings by people, shape (n,); NaN if a text is unrated.
         counts: Numbers of samples, in ascending order.
         groups: The group from which each row is chosen, as in `choice_agreement`.
-        units: The source of each row's group, likewise.
+        units: The source of each row's group, as in `choice_agreement`.
     """
     choices = choices_of([draw for draws in samples for draw in draws], human, groups, units=units)
     number = len(choices.units)

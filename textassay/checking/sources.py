@@ -60,8 +60,8 @@ def read_pairs(
         data: A table with both, or a run or file of scores.
         ratings: Data with the ratings of a run; by default the run's own.
         judge: Columns or score names of the judge; found by their names if left out.
-        human: Columns or human aspects of people, likewise.
-        group: Column of the source that texts share, likewise.
+        human: Columns or human aspects of people; found by their names if left out.
+        group: Column of the source that texts share; found by its name if left out.
 
     Raises:
         DataError: The data cannot be read.

@@ -55,7 +55,7 @@ class Judged:
     is_nominal: bool = False
     """Whether these labels have no order."""
     texts: dict[str, str] = field(default_factory=dict)
-    """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
+    """Digest of the judged text by id, where it is recorded; see `text_digest`."""
     shares: dict[str, dict[float, float]] = field(default_factory=dict)
     """Probability of each level by id, if the evidence of the scores has it."""
 
@@ -256,7 +256,7 @@ def join_columns(
     Args:
         scores: From `read_judged`.
         people: The data with ratings.
-        aspect_map: Which human aspect a score is compared with; equal names pair by themselves.
+        aspect_map: Which human aspect a score is compared with; equal names need no entry.
         plan: Probability of being drawn for rating by id, from a label plan.
 
     Raises:

@@ -377,7 +377,7 @@ class ScoreRanges:
     below: Distances
     """Distance to the lower end in each cell, shape (cells,); infinite with too few sources."""
     above: Distances
-    """Distance to the upper end, likewise."""
+    """Distance to the upper end in each cell, shape (cells,); infinite with too few sources."""
     rows: Counts
     """Rated rows in each cell, shape (cells,)."""
 

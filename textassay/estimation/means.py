@@ -133,7 +133,7 @@ class Linearized:
     def p_value(self) -> float | None:
         """Return the two-sided p-value of the value being 0; `None` if undefined.
 
-        It is below .05 exactly if the 95 % interval excludes 0, and likewise at other levels. If
+        It is below .05 exactly if the 95 % interval excludes 0, and so at other levels. If
         all sources agree to the last digit, the variation of others is unknown.
         """
         if self.clusters < 2:

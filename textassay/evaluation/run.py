@@ -170,7 +170,7 @@ class Run(Displayed):
         """Store the folder, or the scores and the manifest of a run without a folder.
 
         Raises:
-            RunFolderError: The folder holds no run.
+            RunFolderError: The folder contains no run.
         """
         # fails now for a folder without a run, not on the first access to scores
         self._manifest = (manifest or {}) if folder is None else read_manifest(folder)

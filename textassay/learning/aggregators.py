@@ -119,7 +119,7 @@ class Aggregator:
             features: Shape (n, features); NaN or `None` for gaps.
             human: Ratings, shape (n,) or (n, targets); NaN or `None` for gaps.
             groups: Group (source) of each row, length n, which cross-validation keeps together;
-                each row by itself if absent.
+                each row is its own if absent.
             feature_names: Names of the columns. A feature belongs to an aspect when a part of its
                 name between slashes is the aspect's; averages use the features that belong to their
                 aspect or to none, or all if that leaves none.
@@ -205,7 +205,7 @@ class Aggregator:
                 none.
             systems: System that wrote each row's text; rows of unknown systems, and of `None`, are
                 predicted from their features alone.
-            sources: Source of each row; likewise.
+            sources: Source of each row; unknown ones as in `systems`.
             clip: Keep predictions on the scale; without, they are what `contributions` add up to.
 
         Raises:

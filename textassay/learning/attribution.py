@@ -96,8 +96,8 @@ def permutation_importance(
         features: Shape (n, features); NaN if absent.
         human: Ratings, shape (n, targets) or (n,); NaN if absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
-        groups: Group (source) of each row, length n, whose rows are not independent of each other;
-            each row by itself if absent. Intervals are over groups; the shuffles are over all rows.
+        groups: Group (source) of each row, length n, whose rows depend on each other; each row
+            is its own if absent. Intervals are over groups; the shuffles are over all rows.
         repeats: Number of shuffles.
         seed: Seed of the shuffles, the same ones for every entry.
 
@@ -235,7 +235,7 @@ def explain(
         features: Rows to explain, shape (n, features).
         background: Training rows; used if values are sampled.
         systems: System of each row, as `Aggregator.predict` takes them.
-        sources: Source of each row; likewise.
+        sources: Source of each row, as `Aggregator.predict` takes them.
         samples: Passes if values are sampled.
         seed: Seed if values are sampled.
     """

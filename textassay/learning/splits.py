@@ -153,7 +153,7 @@ def fold_masks(groups: Codes, count: int, *, seed: int) -> list[Mask]:
 
 
 def draw_groups(groups: Codes, rows: int, *, seed: int) -> Mask:
-    """Draw whole groups, at least two, that have about so many rows; all if there are not more."""
+    """Draw whole groups, at least two, with about `rows` rows; all if there are not more."""
     if len(groups) <= rows:
         return np.ones(len(groups), bool)
     present, sizes = np.unique(groups, return_counts=True)

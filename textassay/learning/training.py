@@ -53,7 +53,7 @@ class Training:
         )
 
     def at_most(self, rows: int) -> Training:
-        """Return the rows, or whole groups of them, drawn at random, that have about so many."""
+        """Return about this many rows, or whole groups of them, drawn at random."""
         return self.rows(draw_groups(self.groups, rows, seed=self.seed))
 
 

@@ -369,7 +369,7 @@ class PromptMethod(TaskMethod, ABC):
 
     @property
     def how(self) -> How:
-        """How scores are obtained, as far as it is known."""
+        """How scores are obtained, if known."""
         if self.answerer:
             return self.answerer.how
         return possible_ways(self.judges[0])[0].how if self.decides else "text"
@@ -430,7 +430,7 @@ class ScoringMethod(PromptMethod):
 
     @property
     def how(self) -> How:
-        """How the judge's values are obtained, as far as it is known."""
+        """How the judge's values are obtained, if known."""
         return self.scorer.how_now
 
     @cached_property

@@ -109,7 +109,7 @@ def write_report(
             Sections and figures always use all scores.
 
     Raises:
-        ConfigurationError: A folder holds no run, the data cannot be read, there are too many
+        ConfigurationError: A folder contains no run, the data cannot be read, there are too many
             runs, a run wrote no folder, `max_rows` is negative, or the file's name ends in that of
             another format.
         StorageError: The file cannot be written.

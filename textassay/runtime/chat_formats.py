@@ -54,7 +54,7 @@ READ_IN_MESSAGES = frozenset({
     "name", "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id",
     "call_id", "arguments", "output",
 })  # fmt: skip
-"""Fields of messages that are read: the parts that a judge is shown, and what tells their kind.
+"""Fields of messages that are read: parts that a judge is shown, and those that name their kind.
 `source` is Inspect's name for the author."""
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULT_TYPES = ("tool_result", "function_response")
@@ -375,7 +375,7 @@ def read_call(
 def _calls_in_parts(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls among the parts of a content (Anthropic, Gemini, Inspect), likewise."""
+    """Return calls and results among the parts of a content (Anthropic, Gemini, Inspect)."""
     called = [part for part in parts if _kind(part).endswith(_CALL_TYPES)]
     wrappers = ("functionCall", "toolInvocation")
     inner = [next((part[w] for w in wrappers if w in part), part) for part in called]

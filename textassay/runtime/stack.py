@@ -154,9 +154,9 @@ class ConnectedModel(AsyncResource, Wrapper):
         endpoint_model = (
             limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
         )
-        # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
-        # the limiter is held until the answer is safe. The limiter is inside of the budget: money
-        # is reserved while a request waits for its turn. Both are inside of retry, since each
+        # From the inside out. Storing is innermost, except for time limit and mask, so that a
+        # slot of the limiter is held until the answer is safe. The limiter is inside of the budget:
+        # money is reserved while a request waits for its turn. Both are inside of retry, since each
         # attempt may be billed and counts against the limits. Health is outside of retry: it sees
         # calls that failed in every attempt.
         once = BudgetedModel(endpoint_model, self.budget, self.price)

@@ -221,7 +221,7 @@ class Embedding(ComparingTool):
         )
 
     async def _embed(self, engine: ToolEngine, texts: Sequence[str]) -> dict[str, Array]:
-        """Return a vector of length 1 for each text, but for those without any known token."""
+        """Return a vector of length 1 for each text that has a known token."""
         texts = list(dict.fromkeys(texts))
         vectors = zip(texts, await self._vectors(engine, texts), strict=True)
         return {text: vector for text, vector in vectors if vector is not None}

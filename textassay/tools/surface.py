@@ -211,7 +211,7 @@ class SacreBleu(Computed):
     options: Mapping[str, object]
     """Arguments of the library's class."""
     signed: Mapping[str, object]
-    """The same in the signature, but for case."""
+    """The options in the signature, without case."""
     needs_spaces = False
     """Whether words are found by the spaces between them."""
 

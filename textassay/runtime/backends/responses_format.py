@@ -40,7 +40,7 @@ CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None
 
 
 def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
-    """Return the fields of a body but for the model's name; raises what `check` raises."""
+    """Return the fields of a body except the model's name; raises what `check` raises."""
     check(request, posting)
     body: Json = {
         "input": [{"role": m.role, "content": m.content} for m in request.messages],

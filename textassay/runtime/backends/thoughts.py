@@ -151,8 +151,8 @@ def read_answer(
 ) -> Sample | None:
     """Return an answer apart from its thought, or `None` if it has no text.
 
-    Its log-probabilities are left out. A blank text for which no tokens were counted is none:
-    servers send it in place of a failed answer.
+    Its log-probabilities are left out. A blank text for which no tokens were counted is not an
+    answer: servers send it in place of a failed one.
     """
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None

@@ -199,7 +199,7 @@ class Adaptation:
         return [name for name in SUSPECTS if name not in others and carries(call, name)]
 
     def probe_without(self, names: Sequence[str], call: Call) -> Call:
-        """Return a harmless question with the parameters of a call but for these."""
+        """Return a harmless question with the parameters of a call except these."""
         request: Any = call.request
         question: Any = probe_like(call).request
         system = [message for message in request.messages if message.role == "system"]

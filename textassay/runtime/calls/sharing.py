@@ -148,7 +148,7 @@ class SharedModel(Wrapper):
 class once(Generic[P, R]):
     """Calls an agent once for equal arguments, such as G-Eval's steps for an aspect.
 
-    Keeps all results, but for failures: make one for each run.
+    Keeps all results except failures: make one for each run.
     """
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:

@@ -245,7 +245,7 @@ class FieldReader:
     def _texts(
         self, row: Mapping[Any, Any], layout: _ColumnLayout, *, is_cell: bool
     ) -> dict[str, Any]:
-        """Return the fields that are whole columns, with lists and conversations read as such."""
+        """Return the fields that are whole columns, with lists and conversations parsed."""
         fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
         for name in ("references", "context"):
