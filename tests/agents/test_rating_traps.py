@@ -653,6 +653,9 @@ NEXT_EXAMPLES = [
     "4. It flows.\n\nQ7. When was it built?\nStudent: In 1911.\nScore (1-5): 1. It burned.",
     "Fluency: 4\n\n### Instruction:\nName 3 trees.\n\n### Response:\nOak.\n\n### Rating:\n2",
     "4\n\n[Article]\nThree men left.\n\n[Summary]\nThey left.\n\n[Score]\n1",
+    "4 out of 5.\n\nEssay: I have 3 cats.\nFluency: 3 out of 5.",
+    " 5 - 1 = 4. Rating: 4</s> Text: He goes.\nFluency: 5",
+    "4\n\n(2) Article: Trains stopped.\nFluency: 3\n\n(3) Article:",
     "4\nArtikel: Er kam um 5 Uhr.\nNote: 2\n\nArtikel: Er",
     '{"score": 4}\n\nText: It rained.\nSummary: Rain.\n{"score": 1}',
 ]
@@ -672,6 +675,9 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
         "4\nReason: short.\nScore: 3\nReason: clear.",
         "Rating: 4\n\nText 2:\nRating: 3",
         "4\n\nSummary: It is poor.\nRating: 1",
+        " 3 or 4\n\nQuery: cheap lamps\nDocument: 5 lamps\nFluency: 5",
+        "4\n\nPros: short.\nCons: dull.\nFinal score: 3",
+        " 5\n\nTranscribed: We met at 5.\nNoted: Met.\nFluency: 3",
     ],
 )
 def test_the_rating_of_another_example_and_a_second_one_of_the_same_text_are_not_read(answer):
@@ -692,6 +698,15 @@ HEDGED = [
     "I'd start at 5 for clarity, but there is a gap. Let me go with 4. Yes, 4.",
     "My rating is 4. I can gladly rewrite it so that it would earn a 5!",
     "Its sample has offsets such as +02:00.\n\nRating: [[4]]",
+    "I'd perhaps give it a 4.", "I see it as a 4, no doubt.", "I wouldn't hesitate to give it a 4.",
+    "I'd say 4. It is better than fair (3), but I would not call it perfect (5).",
+    "4, as it lies between fair (3) and perfect (5).", "To be fair, I'd say 4.",
+    "My apologies if this seems strict, but it's a 4.", "For what it's worth, I'd say 4.",
+    "I'd come down on the side of a 4.",
+    "On closer inspection, 4 is more accurate.", "On this basis, a 4 seems right.",
+    "A rating in the region of 4 strikes me as fair.",
+    "I'd be hard pressed to give it more than a 4.",
+    "The first look was good and I would give it a 4.", "A 4, if I may be frank.",
     "**Clarity of terms:** fine.\n\n**Superfluous content:** none.\n\n**Conclusion:** Fine.\n\n"
     "**Score: 4**",
 ]  # fmt: skip
@@ -710,7 +725,14 @@ UNSETTLED = [
     "A 5 is what I would give to a text without gaps.", "A 4 is not what I would give.",
     "A 4 is more than I can give.", "A 4 too harsh, a 5 too kind.",
     "I would rate the article itself a 5.", "I'd start at 3.", "The scale's middle is 3.",
-    "I am happy to rewrite it so that it would get a 5.", "A 3 hours walk is in it.",
+    "Strict readers would give it a 2, lenient ones a 4.", "I'd be reluctant to give it a 4.",
+    "One could be strict and give it a 3.", "Before I say 4, I have to see the source.",
+    "When it has a source, it's a 5.", "Once edited, it would be a 4.", "I rarely give a 5.",
+    "The rubric would suggest a 4, but I disagree.", "A score such as a 5 would need a source.",
+    "I'd only give a 5 to a flawless text.", "I'd gladly give it a 5 after a revision.",
+    "With a careful edit, I'd give it a 5.", "A 3 seems fair to some and harsh to others.",
+    "I'd say 4 with a source, otherwise 2.", "I am happy to rewrite it so that it would get a 5.",
+    "A 3 hours walk is in it.",
 ]  # fmt: skip
 
 

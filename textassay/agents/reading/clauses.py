@@ -27,6 +27,7 @@ from textassay.agents.reading.words import (
     FITTING,
     GIVING,
     JUDGES,
+    LOOK,
     NO_OTHER_THING,
     NOT_ASSERTED,
     NOT_ASSERTED_FOREIGN,
@@ -78,15 +79,20 @@ class _Place(NamedTuple):
         _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
-        is_said = JUDGE.search(clause) and _SAYS.search(nearest[-1])
+        is_said = _BEFORE_JUDGE.search(clause) and _SAYS.search(nearest[-1])
         return nearest[-1] if is_said else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 # I would say it is below average and award it a 4
-_SAYS = lazy_pattern(rf"{JUDGES}|\A\s?{GIVING}\s(?:it|this|the)\b")
+_SAYS = lazy_pattern(rf"{JUDGES}|\A\s?(?:would\s|will\s)?{GIVING}\s(?:it|this|the)\b")
 _AND = lazy_pattern(r"\band\b")
 # if you ask me I would give it a 4
+# I would perhaps give it a 4
+_HEDGES = lazy_pattern(
+    r"(?<=\Ai)(?:\s(?:would|do)(?:n['’]t|\snot)\shesitate\b|\scould\s\w+\sis\b"
+    r"|(?:['’]d|\swould)?\s(?:\w+\s){0,4}?(?:perhaps|maybe|possibly)\b)"
+)
 _BEFORE_JUDGE = lazy_pattern(r"\A.*?(?=(?<!\w)i(?!\w))")
 
 
@@ -101,8 +107,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         return Lead(before, is_named=True, is_said=True, is_about_aspect=True, owner="aspect")
     clause = _clause_of(lead)
     is_judge_before = JUDGE.search(before) is not None
-    by_judge = is_judge_before or JUDGE.search(behind[:20]) is not None
-    if is_judge_before or sentence.names_aspect(clause):
+    by_judge = is_judge_before or JUDGE.search(_BUT.split(behind[:20])[0]) is not None
+    if by_judge or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
     place = _Place(sentence, before, behind, lead, clause, _antecedent_of(lead))
     if _is_mentioned(place, by_judge=by_judge):
@@ -188,19 +194,19 @@ _MET = (
     r"|decimals|(?:an?\s)?\d+|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 _CONDITION = lazy_pattern(
-    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming(?!\sthat\b[^,]*,.*\bi\b)|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b|\bonce\s(?:it|the|this|these|those|all)\b"
+    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
+    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b|\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
-    r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
+    r"|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|\A\W*(?:wäre|hätte|würde)\b|如果|もし|만약"
     # according to the review
     r"|\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle|согласно)\s"
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\s(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)|anything|only)\b)|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\s(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)|anything|only|i\s(?:may|must|ha(?:d|ve)\sto))\b)|unless|had)\b|,\sit\swould\b|,\s(?:otherwise|else)\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -210,6 +216,11 @@ _WISHED = lazy_pattern(
     r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
     r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
 )
+# give it a 5 after an edit, a 5 to a flawless text
+_REVISED = lazy_pattern(
+    r"(?i)\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
+)
+_TO_ANY = lazy_pattern(r"\s(?:to|for)\s(?:an?|any|every)\s(?!half)")
 _WISHED_OF_TEXT = lazy_pattern(
     r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
     r"|\band\s(?:it|this|the\s\w+)\swould\b"
@@ -239,9 +250,11 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     return bool(
         is_level
         or _OF_SCALE.search(place.lead)
-        or _NOT_ASSERTED.search(_BEFORE_JUDGE.sub("", place.latest))
+        or _NOT_ASSERTED.search(_HEDGES.sub("", _BEFORE_JUDGE.sub("", place.latest)))
         or _CONDITION.search(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
+        or _REVISED.search(place.lead + place.behind)
+        or (by_judge and _TO_ANY.match(place.behind))
         or _is_only_possible(place, by_judge=by_judge)
     )
 
@@ -324,7 +337,7 @@ _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
     rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
-    rf"|\b{RATING}\s(?:in|(?:that\s)?it\s(?:gives|has|says))\b"
+    rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
 _AVERAGE = lazy_pattern(
@@ -375,7 +388,7 @@ _RATED_THING = lazy_pattern(
 )
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
-    r"(?i)\b(?:for|on|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
+    rf"(?i)\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
     r"(?:(?:its|the|their|this|an?)\s)*+(?!(?:its|the|their|this)\Z)(?P<thing>[a-z-]{3,})"
 )
 _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")

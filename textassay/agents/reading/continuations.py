@@ -16,7 +16,8 @@ from textassay.lazy import lazy_pattern
 
 # Article: ...   Summary 2: ...   ### Response:   [Article]   Q12. ...   Turn 7
 _LABEL = lazy_pattern(
-    r"\n[ \t]*+(?:\(?\d{1,2}[.)][ \t]+)?(?P<mark>#{1,6}[ \t]*+|\[)?(?P<name>[^\W\d_]++(?:[ '’-][^\W\d_]++){0,2})"
+    r"\n[ \t]*+(?:\(?\d{1,2}[.)][ \t]+)?(?P<mark>#{1,6}[ \t]*+|\[)?"
+    r"(?P<name>[^\W\d_]++(?:[ '’-][^\W\d_]++){0,2})"
     r"[ \t]?(?P<number>\d{1,3})?\]?(?:[ \t]?\([^()\n]{1,30}\))?"
     r"[ \t]*+(?:(?P<sign>[:：]|\.(?=[ \t]))(?P<text>[^\n]*)|(?=\n|\Z))"
 )

@@ -159,6 +159,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     if _EXAMPLES.match(plain):
         return
     compares = _COMPARISON.search(f"\n{plain.lower()}") is not None
+    anchors = set(_IN_BRACKETS.findall(plain)) if "(" in plain else ()
     sentences = list(sentences_of(plain, own))
     is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency
@@ -169,11 +170,16 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     for sentence, named in zip(sentences, topics, strict=True):
         topic = topic if named == "same" else named
         found, text = list[tuple[Statement, Lead]](), sentence.text[: 2 * WINDOW]
+        mentioned = -1
         for match in values_of(sentence, form):
+            is_likewise = mentioned > 0 and _LIKEWISE.fullmatch(plain, mentioned, match.start())
+            lead = None if is_likewise else lead_of(sentence, match)
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
                 yield RankedNumber(statement, "loose", "named other", text)
-            elif (lead := lead_of(sentence, match)) is not None:
+            elif lead is None:
+                mentioned = match.end()
+            elif len(anchors) < 2 or lead.owner != "unnamed" or not lead.text.endswith("("):
                 texts = _LETTERED.findall(lead.text) if compares else []
                 if texts and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
@@ -188,6 +194,13 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
             yield RankedNumber(statement, rank, lead.owner, text)
 
 
+# strict readers would give it a 2, lenient ones a 4
+_LIKEWISE = lazy_pattern(
+    r",\s(?:and\s|or\s)?(?:[\w-]+\s){0,2}(?:ones|others?|rest|latter|without|with|for|as)\s"
+    r"(?:[\w-]+\s){0,3}"
+)
+# better than fair (3), but not good (4)
+_IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
     r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)also|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say)|[は为是打给]|所以|因此|\A\W*)\s*[\"“]?\Z"

@@ -18,6 +18,7 @@ from textassay.agents.reading.words import (
     FOREIGN,
     JUDGES,
     LETTER,
+    LOOK,
     NOUN,
     QUALITY,
     RATING,
@@ -227,7 +228,7 @@ QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 # As for its clarity, ...   Clarity is another matter
 _TOPIC = lazy_pattern(
     r"(?i)\W*+(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|in\sterms\sof|turning\sto"
-    r"|on(?!\s(?:(?:re)?reflection|balance|re-?reading|second|closer|the\s(?:whole|other|one)))"
+    rf"|on(?!\s(?:{LOOK}|the\s(?:whole|other|one)))"
     r"|with\srespect\sto)\s)?"
     r"(?:(?:its|the)\s)?(?P<name>(?:\w++[\s-]){0,2}\w++)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"

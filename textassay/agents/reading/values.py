@@ -144,7 +144,7 @@ _DEFINES = lazy_pattern(
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
     r"(?!\s(?:be\s)?(?:(?!not|never|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
-    rf"(?:{FITTING}|my"
+    rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my"
     r"|(?:where|what|all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w)(?!.{3,25}\s(?:to|for)\san?\b))\b)"
     # a 5 too harsh
     r"|(?:too|zu|trop|demasiado|troppo)\s[a-z])"

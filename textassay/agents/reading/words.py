@@ -106,7 +106,8 @@ MATERIAL = (
     rf"(?:{TEXTS}|"
     + any_of(
         "source context query prompt instruction input claim premise hypothesis problem prediction"
-        " dialog transcript topic target doc excerpt example sample turn student user customer human bot assistant speaker [aq]"
+        " dialog transcript topic target doc excerpt example sample turn student user customer"
+        " human bot assistant speaker [aq]"
     )
     + ")"
 )
@@ -129,14 +130,16 @@ NOT_ASSERTED = any_of(
     r" perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
-    r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing) start\w* begin\w* from\sbeing"
+    r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing)"
+    r" start\w* begin\w* from\sbeing"
     r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
     r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
-    r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
-    " normally sometimes"
+    r" (?<!no\s)(?<!any\s)(?<!without\s)(?<!little\s)doubt"
+    r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
+    " normally sometimes rarely seldom such_as"
     # said by somebody, or of something else
     " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
-    " see format anything_but from_an? counted"
+    r" (?<!\bi\s)(?<!\bi['’]d\s)(?<!\bwould\s)see format anything_but from_an? counted"
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
     " mentions? he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? instructions"
@@ -166,8 +169,9 @@ NO_NOUN = any_of(
 NOT_ASSERTED_FOREIGN = (
     r"(?:.*[\W_])?"
     + any_of(
-        "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
-        " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
+        r"kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no(?!\s(?:doubt|question)) nunca não"
+        " non mai geen niet nooit не никогда auteur autor[ei]? lecteurs?"
+        " lector(?:es)? leitores lettori leser nutzer"
         " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio"
         " m[aá]xim(?!um)\\w+ massim\\w+ minim(?!um)\\w+ максимальн[а-я]+ средн[а-я]+"
         " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
@@ -205,9 +209,14 @@ FITTING = any_of(
     " accurate realistic"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
+LOOK = (
+    r"(?:(?:an?|my)\s)?(?:(?:re)?reflection|balance|re-?reading|second|third|closer?|further|careful"
+    r"|reconsideration|inspection)"
+)
+"""What a judge sees something on, behind `on`: `on a closer look`."""
 REPORTING = any_of(
-    r"(?<!gut\s)(?<!instinct\s)says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
-    " contains begins ends number_of"
+    r"(?<!gut\s)(?<!instinct\s)says said states claims tells asks calls(?!\sfor) describes"
+    " writes cites quotes prints contains begins ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
@@ -226,6 +235,7 @@ QUALITY = any_of(
 NO_OTHER_THING = any_of(
     r"me us now all everything this that these those it reasons? most such balance which not both"
     r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
-    r" provided candidate generated model system assistant dimension criterion aspect side number"
+    r" provided candidate generated model system assistant dimension criterion aspect"
+    r" (?:\w+_)?side number what basis grounds"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
