@@ -85,7 +85,10 @@ class _Place(NamedTuple):
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 # I would say it is below average and award it a 4
-_SAYS = lazy_pattern(rf"{JUDGES}|\A\s?(?:would\s|will\s)?{GIVING}\s(?:it|this|the)\b")
+_SAYS = lazy_pattern(
+    rf"{JUDGES}|\A\s?(?:would\s|will\s)?"
+    rf"(?:{GIVING}\s(?:it|this|the)|say|settle|choose|pick|opt|go\s(?:with|for)|call\s(?:it|this))\b"
+)
 _AND = lazy_pattern(r"\band\b")
 # if you ask me I would give it a 4
 # I would perhaps give it a 4
@@ -120,7 +123,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     is_said = is_rated or by_judge or is_fitting or _is_earned(place, nearest)
     is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
     is_other = (
-        (not is_rated and _COUNTED.search(nearest) is not None)
+        (not is_rated and _COUNTED.search(_behind_numbers(nearest)) is not None)
         or _is_of_others(place, is_said=is_said)
         or _is_of_other_thing(place, is_said=is_said)
     )
@@ -150,7 +153,7 @@ _CLAUSE_BREAK = lazy_pattern(
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
 )
 # it drags, so 3   it drags, so: 3
-_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence):?)\s?\Z")
+_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence|but|yet):?)\s?\Z")
 _RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that|where)\b")
 
 
@@ -191,11 +194,12 @@ _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 # if you ask me   if pressed   if 1 is poor: conditions that the judge meets
 _MET = (
     r"(?:i|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
-    r"|decimals|(?:an?\s)?\d+|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
+    r"|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b|\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b"
+    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b"
+    r"|\bin\san?\s(?:ideal|perfect)\b|\band\sso\s(?:is|does|would)\b|\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
@@ -259,14 +263,18 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     )
 
 
+# a 4, and a 5 had it ended well
+_AND_CLAUSE = lazy_pattern(r",\sand\b|;")
+
+
 def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a modal verb says what would be so, and not what the judge would say."""
     clause = place.sentence.without_aspect(place.clause)
     modal = _MODAL.search(clause)
     if modal is None:
         return False
-    opening = place.lead.lstrip(SIGNS)
-    if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(place.behind):
+    opening, beside = place.lead.lstrip(SIGNS), _AND_CLAUSE.split(place.behind)[0]
+    if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(beside):
         return True
     subject = _DEFINITE.search(clause[: modal.start()])
     if place.antecedent and not JUDGE.search(place.antecedent + clause):
@@ -322,6 +330,8 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
         rf"(?:\A\W*(?:and\s)?(?:\w+ly\s)?|(?<!\w){text}\s(?:\w+\s){{0,2}}?){GIVING}(?!\w)"
         # the text is rather dull (2)
         rf"|(?<!\w){text}\s?(?:is|['’]s)\s(?:[a-z]+\s){{0,2}}\Z"
+        # it seems fair to give it a 2
+        rf"|\b{FITTING}\sto\s{GIVING}(?!\w)"
         # it is clearly a solid 2
         rf"|(?<!\w)(?:it|this|that{f'|{own}' if own else ''})\s?(?:is|['’]s)\s"
         r"(?:(?:[a-z]+ly|just|only|still)\s)?an?(?:\s[\w-]+)?\Z"

@@ -145,7 +145,8 @@ _DEFINES = lazy_pattern(
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
     r"(?!\s(?:be\s)?(?:(?!not|never|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
     rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my"
-    r"|(?:where|what|all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w)(?!.{3,25}\s(?:to|for)\san?\b))\b)"
+    r"|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
+    r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b)"
     # a 5 too harsh
     r"|(?:too|zu|trop|demasiado|troppo)\s[a-z])"
 )
@@ -234,6 +235,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
     is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
+    # the two   a slip or two
+    if match[0].lower() == "two" and before.lower().endswith(("the ", " or ")):
+        return False
     # 1 that I did not like
     is_article = _is_pronoun(text, match) or text.startswith((" that ", " who "), match.end())
     if is_article or (not is_set_apart and _DEFINES.match(text, end)):

@@ -124,7 +124,7 @@ NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing fails neither nor"
     " than between below above over beyond under at_least at_most almost nearly up_to"
-    " short_of as_(?:low|high)_as"
+    " short_of close_to as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
     r" were had could (?:(?<!\bi\s)might|might(?!\s(?:go|say|settle|put)\b)) may ought"
     r" perhaps maybe possibly potentially"
