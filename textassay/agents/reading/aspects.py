@@ -164,10 +164,10 @@ def _own_pair(line: str, own: str) -> str:
 
 # ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency   Criterion: Fluency
 _HEADING = lazy_pattern(
-    r"(?mi)^[ \t]*+(?:(?P<mark>#{1,6}|\d{1,2}[.)]|[A-H][.)]|[-•])[ \t]*+)?"
+    r"(?mi)^[ \t]*+(?:(?P<mark>#{1,6}|\d{1,2}[.)]|[A-H][.)]|[-•]|\[(?=[^\]\n]+\]))[ \t]*+)?"
     r"(?:(?:for|regarding)[ \t]+)?"
     rf"(?:(?:{NOUN}|(?P<called>criteri(?:a|on)|aspect|dimension|metric))[ \t]*(?:of|for|:)[ \t]*)?"
-    r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*+"
+    r"(?P<name>[^\W\d_][^\n:：=|→().!?\d\]]{0,40}?)\]?[ \t]*+"
     r"(?:\([^()\n]{0,40}\)[ \t]*+)?(?P<colon>[:：])?[ \t]*+$"
 )
 _QUALITY = lazy_pattern(rf"(?i){QUALITY}")

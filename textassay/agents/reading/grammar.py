@@ -104,7 +104,7 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     left_out: set[Owner] = {"named other"}
     if mine:
         left_out.add("other")
-    if several:
+    if several or (mine and labeled):
         left_out.add("whole")
     if mine and several:
         left_out |= {"unnamed", "rating"}

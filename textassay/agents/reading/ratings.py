@@ -69,7 +69,7 @@ _UNDECIDED = lazy_alternatives(
     unsure=r"(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
     r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)|one\b|score|rating|number)|what\s(?:score|rating)|between\b)",
     # I cannot really decide   I couldn't tell you which
-    unable=r"go(?:ing)?\sback\sand\sforth|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)",
+    unable=r"go(?:ing)?\sback\sand\sforth|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:\w+\s){0,2}?(?:decide|choose|settle|(?:tell|say)\s(?:\w+\s)?which|make\sup\smy)",
     # it is hard to decide between them
     choice=r"(?:decide|choose)\sbetween",
     # I leave it to the reader   let me know which
@@ -416,7 +416,8 @@ def _contradiction(plain: str, statements: list[Statement], question: _Question)
     if first and statement_of(first, question.scale[0]).value != statements[-1].value:
         return "the first line of the answer is another rating"
     # `[[9]], [[5]]`, of two texts
-    if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
+    mark = r"\w" if question.form == "letters" else r"\d{1,4}(?:\.\d)?"
+    if "[[" in plain and len(set(re.findall(rf"\[\[\s?({mark})\s?\]\]", plain))) > 1:
         return "the answer marks more than one rating"
     return ""
 
