@@ -134,6 +134,90 @@ def uneven_means(
     return measure
 
 
+def of_table(table: Columns, truth: float, seed: int, weight: MeanUnit = "sources") -> Interval:
+    """Return the corrected mean of all rows as a user sees it, with a warning or without."""
+    settings = MeanSettings(seed=seed, weight=weight)
+    row = estimate_means(table, scales=SCALE, settings=settings).rows[0]
+    return interval(row.corrected, truth, warned=bool(row.warnings))
+
+
+JUDGES: dict[str, Callable[[np.random.Generator, Floats, Floats], Floats]] = {
+    "usual": lambda rng, x, y: x,
+    "constant": lambda rng, x, y: np.where(rng.random(len(x)) < 0.02, 4.0, 3.0),
+    "contrary": lambda rng, x, y: 6 - x,
+    "random": lambda rng, x, y: rng.integers(1, 6, len(x)).astype(float),
+    "nearly perfect": lambda rng, x, y: np.where(
+        rng.random(len(y)) < 0.03, np.maximum(y - 1, 1.0), y
+    ),
+}
+"""Scores of judges, made of usual scores and the ratings."""
+
+
+def judged_by(judge: str, rated: int, texts: int, skew: float) -> Measure:
+    """Return the mean with one of the `JUDGES`."""
+    _, _, y, _ = even(np.random.default_rng(99), TRUTH_SOURCES, texts, skew)
+    truth = float(y.mean())
+
+    def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
+        x, _, y, at = even(rng, SOURCES, texts, skew)
+        scores, given = JUDGES[judge](rng, x, y), np.where(at < rated, y, np.nan)
+        return {"corrected": of_table(columns(scores, given, at, SCALE), truth, seed)}
+
+    return measure
+
+
+def one_large(share: float, weight: MeanUnit, worse: float = 0.0, rated: int = 30) -> Measure:
+    """Return the mean where one source of 121 has this share of the texts, and a quarter is rated.
+
+    `worse` is how much lower the quality of the large source is.
+    """
+
+    def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
+        many = np.ones(4 * rated + 1, np.intp)
+        many[rng.integers(len(many))] = round(share / (1 - share) * 4 * rated)
+        at = np.repeat(np.arange(len(many)), many)
+        quality = 0.7 * rng.normal(size=len(many))[at] + 0.7 * rng.normal(size=len(at))
+        quality -= worse * (many[at] > 1)
+        x, y = _graded(rng, quality, at)
+        truth = float(y.mean()) if weight == "texts" else mean_over_groups(y, at, len(many)).value
+        table = columns(x, np.where(at < rated, y, np.nan), at, SCALE)
+        return {"corrected": of_table(table, truth, seed, weight)}
+
+    return measure
+
+
+def drifting(drift: float, what: str, where: str, rated: int) -> Measure:
+    """Return the mean of 150 sources of two texts along which the judge's scores fall.
+
+    `what` falls by `drift` in all: the scores alone (`judge`), or quality and scores with it.
+    Rated are the `first` sources, the `last`, or some drawn at `random`.
+    """
+
+    def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
+        at = np.repeat(np.arange(150), 2)
+        lost = drift * at / 150
+        quality = 0.7 * rng.normal(size=150)[at] + 0.7 * rng.normal(size=300)
+        of_both = lost if what == "quality" else np.zeros(300)
+        x, y = _graded(rng, quality + 0.3 - of_both, at, lost - of_both)
+        order = {"first": np.arange(150), "last": np.arange(150)[::-1]}
+        picked = order.get(where, rng.permutation(150))[:rated]
+        table = columns(x, np.where(np.isin(at, picked), y, np.nan), at, SCALE)
+        return {"corrected": of_table(table, mean_over_groups(y, at, 150).value, seed)}
+
+    return measure
+
+
+def _graded(
+    rng: np.random.Generator, quality: Floats, at: Codes, lost: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return a judge's scores, which lack `lost`, and ratings."""
+    errors = 0.4 * rng.normal(size=at.max() + 1)[at] + 0.8 * rng.normal(size=len(at))
+    felt = quality + 0.5 * rng.normal(size=len(at))
+    graded = (np.clip(np.round(3 + o), 1, 5) for o in (0.8 * quality - lost + errors, felt))
+    x, y = graded
+    return x, y
+
+
 def yes_no(
     prevalence: float,
     sensitivity: float,
@@ -392,6 +476,24 @@ def designs(data: Path | None) -> Iterator[Design]:
         for rated in (20, 40, 100):
             run = partial(uneven_means, rated, top=TOPS[top], **kind)
             yield Design("estimate", f"{top}, {how}, {rated} sources", run)
+    for rated, skew in product((8, 12, 16, 25), SKEWS):
+        run = partial(judged_by, "usual", rated, 1, skew)
+        yield Design("estimate, few", f"{rated} ratings, mean near {skew}", run)
+    for judge, rated in product(JUDGES, (15, 40)):
+        run = partial(judged_by, judge, rated, 2, SKEWS[0])
+        yield Design("estimate, judges", f"{judge}, {rated} sources of 2", run)
+    weights: tuple[MeanUnit, ...] = ("sources", "texts")
+    for weight, share, worse in product(weights, (0.1, 0.3, 0.6), (0.0, 1.0)):
+        how = f"{share:.0%} of the texts in one source, worse by {worse}, of {weight}"
+        yield Design("estimate, one source", how, partial(one_large, share, weight, worse))
+    for what, drift, where, rated in product(
+        ("judge", "quality"), (0.0, 0.6, 1.2), ("first", "last", "random"), (20, 40)
+    ):
+        how = f"{what} falls by {drift}, {rated} rated: {where}"
+        yield Design("estimate, drift", how, partial(drifting, drift, what, where, rated))
+    for yes, rated in product((0.02, 0.05, 0.95, 0.98), (50, 100, 200)):
+        run = partial(yes_no, yes, 0.9, 0.93, n=2000, rated=rated)
+        yield Design("estimate, rare", f"{yes} yes, {rated} labels", run, span=(0.93, 1.0))
     for yes, sensitivity, specificity in PREVALENCES:
         how = f"{yes} yes, sensitivity {sensitivity}, specificity {specificity}"
         run = partial(yes_no, yes, sensitivity, specificity)

@@ -34,6 +34,7 @@ from textassay.estimation.means import (
     compare_rated_with_others,
     correct_mean,
     group_means,
+    measure_trend,
     number_against_rating,
     of_one_size,
     paired_ranks,
@@ -481,14 +482,29 @@ class _MeanEstimator:
             )
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
-        """Yield a warning if the judge scores the rated texts differently from the others."""
+        """Yield a warning if the judge scores the rated texts differently from the others.
+
+        Also if its scores change along the data and the ratings belong to one end of them: among
+        all sources a drift shows that a few rated sources cannot show.
+        """
+        then = (
+            "which is unlikely for a random draw: the intervals hold only if the rated texts were"
+            " drawn at random; rate texts that label-plan draws, or pass labels='chosen'"
+        )
         comparison = compare_rated_with_others(part.scores, part.rated, part.groups)
         if comparison and comparison.p < LIMITS.p:
             yield (
                 f"the judge gives the rated texts {comparison.rated:.3f} and the others"
-                f" {comparison.others:.3f} on average (p {_p_value(comparison.p)}), which is"
-                " unlikely for a random draw: the intervals hold only if the rated texts were drawn"
-                " at random; rate texts that label-plan draws, or pass labels='chosen'"
+                f" {comparison.others:.3f} on average (p {_p_value(comparison.p)}), {then}"
+            )
+            return
+        scores = measure_trend(part.scores, part.groups)
+        rated = measure_trend(part.rated.astype(float), part.groups)
+        if scores and rated and (p := max(scores[1], rated[1])) < LIMITS.p:
+            yield (
+                f"the judge's scores {'rise' if scores[0] > 0 else 'fall'} along the data"
+                f" (r {scores[0]:.2f}), and most rated texts are near"
+                f" {'the end' if rated[0] > 0 else 'the beginning'} (p {_p_value(p)}), {then}"
             )
 
     def _borrow(self, inside: Mask) -> Linearized:

@@ -551,11 +551,30 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
     if len(sizes) < 4:  # with three sources, no p-value is small
         return None
     means = np.nanmean(raters[rated], axis=1)
-    r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
-    if r is None or abs(r) == 1:
+    return _test_correlation(*(np.bincount(codes, weights=one) / sizes for one in (counts, means)))
+
+
+def _test_correlation(x: Floats, y: Floats) -> tuple[float, float] | None:
+    r, df = pearson(x, y), len(x) - 2
+    if r is None or abs(r) == 1 or df < 1:
         return None
-    df = len(sizes) - 2
     return r, two_sided(r * math.sqrt(df / (1 - r * r)), df)
+
+
+def measure_trend(values: Floats, groups: Codes) -> tuple[float, float] | None:
+    """Correlate the order of sources, by their first rows, with their mean values.
+
+    Args:
+        values: Shape (n,), no NaN.
+        groups: Code of each row's source, shape (n,).
+
+    Returns:
+        Pearson's r and its two-sided p-value; `None` if all means are equal, or with fewer than
+        three sources.
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    means = np.bincount(codes, weights=values) / np.bincount(codes)
+    return _test_correlation(np.argsort(np.argsort(first)).astype(float), means)
 
 
 @dataclass(frozen=True, slots=True)

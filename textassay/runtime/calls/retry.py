@@ -223,7 +223,8 @@ PROBE = "Is water wet? Answer with yes or no."
 MAX_OUTAGES = 3
 """Outages for whose end one request waits: it may be the cause of them. A text that brings its
 server down for 30 s each time makes a run of 1,000 calls last 187 s in virtual time (one outage:
-115, twelve: 509), and the 49 calls beside it are lost with any of them."""
+115, twelve: 509), and the 49 calls beside it are lost with any of them. A server that is up for a
+minute and then down for 20 s loses none of 300 calls of 30 s (one outage: 25, two: 9)."""
 
 
 @dataclass
