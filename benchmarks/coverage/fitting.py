@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from benchmarks.coverage.tally import Design, Interval, Measure, Outcome
 from textassay import agreement
@@ -61,6 +62,45 @@ FEATURE_DRAWS = {
     "weak criteria as": criteria(0.2),
 }  # fmt: skip
 """Features that correlate with the ratings at .55 and .25 each, or .77 and .45 together."""
+
+
+def one_good(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Draw one feature that measures the quality, and noise."""
+    quality, features = rng.normal(size=n), rng.normal(size=(n, FEATURES))
+    features[:, 0] += quality
+    return features, np.clip(np.round(3 + quality), 1, 5)
+
+
+def interaction(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Draw features of which one says whether another one is good or bad."""
+    features = rng.normal(size=(n, FEATURES))
+    quality = np.sign(features[:, 0]) * features[:, 1] + 0.7 * np.abs(features[:, 2])
+    return features, np.clip(np.round(2.5 + quality + 0.7 * rng.normal(size=n)), 1, 5)
+
+
+def with_gaps(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Draw features of which three in ten scores are missing."""
+    features, ratings = judges(1.5)(rng, n)
+    features[rng.random(features.shape) < 0.3] = np.nan
+    return features, ratings
+
+
+def mostly(share: float, least: float) -> DrawRows:
+    """Draw ratings of which this share is 5, and none is below `least`."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        quality = rng.normal(size=n)
+        below = np.ceil((quality - float(norm.ppf(1 - share))) / 0.5) + 4
+        features = np.round(np.clip(quality[:, None] + rng.normal(size=(n, FEATURES)), -2, 2))
+        return features, np.where(below > 4, 5.0, np.clip(below, least, 4.0))
+
+    return draw
+
+
+FURTHER_DRAWS = {
+    "one good feature of ten": one_good, "an interaction": interaction, "gaps": with_gaps,
+    "85 % fives": mostly(0.85, 1.0), "85 % of two labels": mostly(0.85, 4.0),
+}  # fmt: skip
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 RECORDED = (
     ("36 judges", "summeval/summeval.jsonl.gz", ("gpt-", "llama-")),
@@ -188,6 +228,9 @@ def designs(data: Path | None) -> Iterator[Design]:
     for kind, count in product(FEATURE_DRAWS, (20, 50, 100)):
         run = partial(few_ratings, count, with_new(FEATURE_DRAWS[kind]), aggregator="auto")
         yield Design("fit auto", f"{kind} features, {count} ratings", run, 0.2, (0.93, 1.0))
+    for kind, count in product(FURTHER_DRAWS, (20, 50)):
+        run = partial(few_ratings, count, with_new(FURTHER_DRAWS[kind]), aggregator="auto")
+        yield Design("fit auto, further", f"{kind}, {count} ratings", run, 0.2, (0.93, 1.0))
     for sources, texts in ((100, 16), (40, 8)):
         run = partial(by_row, sources, texts)
         yield Design("fit --split row", f"{sources} sources of {texts}", run, 0.4)

@@ -112,8 +112,9 @@ def build_report(
     if not unseen.is_fixed and few < ENOUGH:
         warning = (
             f"{few} ratings are few for a report of the rows that were learned from (fewer than"
-            f" {ENOUGH}): the evaluator's agreement comes out too low, in simulations by up to .10"
-            " with 20 ratings and .04 with 100; its intervals are wide enough for that;"
+            f" {ENOUGH}): the evaluator's agreement comes out too low, in simulations by up to .13"
+            " with 20 ratings and .04 with 100; its intervals are wide enough for that, unless"
+            " nearly all ratings are equal, with which it may come out too high;"
             " train_fraction=0.5 measures without that fault, and learns from half"
         )
         report["warnings"] = [*report.get("warnings", ()), warning]
