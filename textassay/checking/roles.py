@@ -74,12 +74,11 @@ def find_roles(
     assigned = {*given_columns["judge"], *given_columns["human"], group, system}
     candidates = [name for name in _rating_columns(columns) if name not in assigned]
     search = _SideSearch(columns, candidates, given_columns).run()
-    if not search.found["judge"] or not search.found["human"]:
+    judges, people = search.by_side["judge"], search.by_side["human"]
+    if not judges or not people:
         raise _unknown_sides(table, search)
-    pairs = pair_columns(
-        table.name, search.found["judge"], search.found["human"], named=bool(given_columns["judge"])
-    )
-    return Roles(pairs, group, system, search.left)
+    pairs = pair_columns(table.name, judges, people, named=bool(given_columns["judge"]))
+    return Roles(pairs, group, system, search.unassigned)
 
 
 def _find_given(name: str, table: RawTable, role: str) -> str:
@@ -146,30 +145,30 @@ def _are_ids(cells: CellReader) -> bool:
 class _SideSearch:
     """Divides the columns that may hold ratings between the judge and people.
 
-    Columns that the user gave stay; only the other side is searched.
+    Columns that the user named stay; only the other side is searched.
     """
 
     def __init__(
         self,
         columns: Mapping[str, CellReader],
         candidates: list[str],
-        given: Mapping[Side, list[str]],
+        named: Mapping[Side, list[str]],
     ) -> None:
-        self.columns, self.candidates, self.given = columns, candidates, given
+        self.columns, self.candidates, self.named = columns, candidates, named
         self.sides: dict[str, NameSide] = {name: side_of(name) for name in candidates}
-        self.found = {
-            side: names or self._strongest(side, candidates) for side, names in given.items()
+        self.by_side = {
+            side: names or self._strongest(side, candidates) for side, names in named.items()
         }
-        self.left: list[str] = []
+        self.unassigned: list[str] = []
         """Candidates on neither side."""
 
     def run(self) -> _SideSearch:
-        """Find both sides as far as names and values show them."""
+        """Find both sides from names and values."""
         self._leave_out_systems()
-        self._leave_out_incomparable("human", self.found["judge"])
-        self._leave_out_incomparable("judge", self.found["human"])
-        assigned = {*self.found["judge"], *self.found["human"]}
-        self.left = [name for name in self.candidates if name not in assigned]
+        self._leave_out_incomparable("human", self.by_side["judge"])
+        self._leave_out_incomparable("judge", self.by_side["human"])
+        assigned = {*self.by_side["judge"], *self.by_side["human"]}
+        self.unassigned = [name for name in self.candidates if name not in assigned]
         self._complete("judge", "human")
         self._complete("human", "judge")
         return self
@@ -183,10 +182,10 @@ class _SideSearch:
 
     def _leave_out_systems(self) -> None:
         """Leave out names such as `machine`, beside ratings: the systems that wrote the texts."""
-        are_ratings = any(self.columns[column].kind == "number" for column in self.found["human"])
-        are_systems = all(are_names(self.columns[column]) for column in self.found["judge"])
-        if are_ratings and are_systems and not self.given["judge"]:
-            self.found["judge"] = []
+        are_ratings = any(self.columns[column].kind == "number" for column in self.by_side["human"])
+        are_systems = all(are_names(self.columns[column]) for column in self.by_side["judge"])
+        if are_ratings and are_systems and not self.named["judge"]:
+            self.by_side["judge"] = []
             self.candidates = [c for c in self.candidates if not are_names(self.columns[c])]
 
     def _leave_out_incomparable(self, side: Side, others: Sequence[str]) -> None:
@@ -194,36 +193,37 @@ class _SideSearch:
 
         If no other column has the strongest words of the side, weaker words decide.
         """
-        if self.given[side] or not self.found[side] or not others:
+        if self.named[side] or not self.by_side[side] or not others:
             return
         fits = [column for column in self.sides if self._is_comparable(column, others)]
-        comparable = [column for column in self.found[side] if column in fits]
-        self.found[side] = comparable or self._strongest(side, (c for c in fits if c not in others))
+        comparable = [column for column in self.by_side[side] if column in fits]
+        weaker = (column for column in fits if column not in others)
+        self.by_side[side] = comparable or self._strongest(side, weaker)
 
     def _complete(self, side: Side, other: Side) -> None:
         """Fill the `other` side, if it is empty, with columns whose names say nothing.
 
         `side` is the known one; if only weak words show it, it is unknown as well.
         """
-        columns = self.found[side]
-        if not columns or self.found[other]:
+        columns = self.by_side[side]
+        if not columns or self.by_side[other]:
             return
         # weak words alone ("score_1", "score_2") do not mean two judges without people
-        if not self.given[side] and max(self.sides[column].strength for column in columns) == 1:
-            self.found[side], self.left = [], self.candidates
-        elif not self.given[other]:
-            self.found[other] = alike = self._alike(columns)
-            self.left = [name for name in self.left if name not in alike]
+        if not self.named[side] and max(self.sides[column].strength for column in columns) == 1:
+            self.by_side[side], self.unassigned = [], self.candidates
+        elif not self.named[other]:
+            self.by_side[other] = alike = self._alike(columns)
+            self.unassigned = [name for name in self.unassigned if name not in alike]
 
     def _alike(self, columns: list[str]) -> list[str]:
         """Return the columns that may be the side other than the known columns'.
 
         There are several only if their values have a form of the known ones'.
         """
-        if len(self.left) <= 1:
-            return self.left
+        if len(self.unassigned) <= 1:
+            return self.unassigned
         forms = {_form(self.columns[name]) for name in columns}
-        alike = [name for name in self.left if _form(self.columns[name]) in forms]
+        alike = [name for name in self.unassigned if _form(self.columns[name]) in forms]
         # a column of questions contains words like a column of labels, but other ones
         return [name for name in alike if self._is_comparable(name, columns)] or alike
 
@@ -250,7 +250,7 @@ def _form(cells: CellReader) -> tuple[str, float]:
 
 def _unknown_sides(table: RawTable, search: _SideSearch) -> ConfigurationError:
     """Return the error on unknown sides, with the command that names them."""
-    judges, people, unused = search.found["judge"], search.found["human"], search.left
+    judges, people, unused = search.by_side["judge"], search.by_side["human"], search.unassigned
     # names such as `model_a` and `model_b` are not sure (3): one of them may be people's
     is_sure = any(side_of(judge).strength == 3 for judge in judges)
     if not unused and not people and len(judges) > 1 and not is_sure:

@@ -527,8 +527,6 @@ def _format_cost(usage: Usage, cost: float) -> str:
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
     """Print means by aspect, and unscored texts with reasons; return the exit status."""
-    from textassay.runtime.storage.run_files import token_details
-
     # a run that was read from its folder has no session
     summary, now = _summary_of(run), run.progress or sum_progress(())
     if as_json:
@@ -537,36 +535,52 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         # from the summary of the whole run, including earlier sessions
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else Status.UNSCORED
-    console = results()
+    _show(str(run.folder))
+    _show_values(run, summary["aspects"])
+    _show_calls(summary["usage"], now)
+    if now.samples_never_differ:
+        _show(
+            f"in each of {now.sampled} scores all samples agree: the server may "
+            "ignore the temperature, so more than one sample adds nothing",
+            "yellow",
+        )
+    return _show_unscored(run, summary)
 
-    def show(line: str, style: str = "") -> None:
-        console.print(printable(line), style=style, markup=False)
 
-    show(str(run.folder))
+def _show(line: str, style: str = "") -> None:
+    results().print(printable(line), style=style, markup=False)
+
+
+def _show_values(run: Run, aspects: Mapping[str, Any]) -> None:
+    """Print the mean of each aspect, and the counts of labels without an order."""
     columns = (
         Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
     )  # fmt: skip
-    means = [(name, entry["n"], entry["mean"]) for name, entry in summary["aspects"].items()]
+    means = [(name, entry["n"], entry["mean"]) for name, entry in aspects.items()]
+    console = results()
     console.print(to_terminal(Table(columns, means), console.width))
     if run.without_mean:
         totals = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
             labels = enumerate(run.labels[name].names)
-            show(f"{name}: " + ", ".join(f"{label} {totals[name, at]}" for at, label in labels))
-    usage = summary["usage"]
+            _show(f"{name}: " + ", ".join(f"{label} {totals[name, at]}" for at, label in labels))
+
+
+def _show_calls(usage: Mapping[str, Any], now: Progress) -> None:
+    """Print calls, tokens and cost of a run."""
+    from textassay.runtime.storage.run_files import token_details
+
     # calls of this session without an answer, which `usage` does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
-    show(
+    _show(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
         f" cost {_cost_of(usage, now)}"
     )
-    if now.samples_never_differ:
-        show(
-            f"in each of {now.sampled} scores all samples agree: the server may "
-            "ignore the temperature, so more than one sample adds nothing",
-            "yellow",
-        )
+
+
+def _show_unscored(run: Run, summary: Mapping[str, Any]) -> int:
+    """Print the number of unscored texts with reasons, if there are any; return the exit status."""
     unscored = {
         kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
     }
@@ -574,11 +588,11 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         return 0
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
-    show(f"unscored: {counts} ({reasons})", "yellow")
+    _show(f"unscored: {counts} ({reasons})", "yellow")
     for line in _commonest_messages(run):
-        show(line)
+        _show(line)
     if unscored.get("error"):
-        show(f"retry the errors with: textassay resume {run.folder}")
+        _show(f"retry the errors with: textassay resume {run.folder}")
     return Status.UNSCORED
 
 
