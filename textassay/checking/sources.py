@@ -102,8 +102,8 @@ def _of_table(
     for judge, people in roles.pairs:
         steps = read_steps([columns[name] for name in (judge, *people)])
         notes += [steps.note] if steps.note else []
-        judge_cells, *theirs = steps.columns
-        pairs.append(pair := _GivenColumns(table, judge_cells, theirs).pair(rows))
+        judge_cells, *human_cells = steps.columns
+        pairs.append(pair := _GivenColumns(table, judge_cells, human_cells).pair(rows))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
         if split.any():
             notes.append(
@@ -314,11 +314,12 @@ def _majority(raters: Floats) -> Floats:
 
 def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:
     """Return people's scale and the judge's scale: the same one if the numbers look alike."""
-    ours, theirs = _scale(judge), _scale(*people)
-    if ours[1] in _TOPS and theirs[1] in _TOPS and _alike(ours[1], theirs[1]):
-        both = (min(ours[0], theirs[0]), max(ours[1], theirs[1]))
-        return both, both
-    return theirs, ours
+    judge_scale, human_scale = _scale(judge), _scale(*people)
+    tops = judge_scale[1], human_scale[1]
+    if all(top in _TOPS for top in tops) and _alike(*tops):
+        joint = (min(judge_scale[0], human_scale[0]), max(tops))
+        return joint, joint
+    return human_scale, judge_scale
 
 
 def _alike(a: float, b: float) -> bool:
@@ -342,27 +343,11 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which are not needed for tables
     from textassay.agreement.joined import People, read_with_labels
-    from textassay.agreement.records import judged_data, read_labels, reading_of_run
+    from textassay.agreement.records import judged_data, read_labels
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
-    folder = scores.parent if scores.name == SCORES else scores
-    spec: Mapping[str, Any] = {}
-    if (folder / MANIFEST).is_file():
-        spec = read_manifest(folder).get("spec") or {}
-    elif scores.is_dir() and not (scores / SCORES).is_file():
-        raise DataError(
-            f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
-            " and people's columns, such as answers.csv"
-        )
-    source = ratings if ratings is not None else spec.get("data")
-    if source is None:
-        raise ConfigurationError(
-            f"{scores} does not record where its data are; give the data with ratings after it:"
-            f" textassay check {scores} DATA"
-        )
-    reading = reading_of_run(spec) if str(source) == str(spec.get("data")) else {}
+    source, reading = _data_of_run(scores, ratings)
     judged, examples, _ = read_with_labels(
         lambda reader: read_judged(scores, reader),
         lambda reader: Examples(source, needs_output=False, labels=reader, **reading),
@@ -380,18 +365,47 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
         one_signature(table)  # the scores of two judges cannot be mixed
     pairs = [_of_columns(table, judged[table.score].labels) for table in tables]
     notes = [note.text for table in tables for note in table.notes()]
-    has_groups = people.has_groups
-    if not has_groups:
+    if not people.has_groups:
         notes.append("every row counts as a source of its own: the data have no field 'group'")
+    readings = _readings_of_run(scores, ratings, pairs)
+    return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
+
+
+def _data_of_run(scores: Path, ratings: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return the data with ratings, by default those of the run, and how to read them."""
+    from textassay.agreement.records import reading_of_run
+    from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+
+    folder = scores.parent if scores.name == SCORES else scores
+    spec: Mapping[str, Any] = {}
+    if (folder / MANIFEST).is_file():
+        spec = read_manifest(folder).get("spec") or {}
+    elif scores.is_dir() and not (scores / SCORES).is_file():
+        raise DataError(
+            f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
+            " and people's columns, such as answers.csv"
+        )
+    source = ratings if ratings is not None else spec.get("data")
+    if source is None:
+        raise ConfigurationError(
+            f"{scores} does not record where its data are; give the data with ratings after it:"
+            f" textassay check {scores} DATA"
+        )
+    return source, reading_of_run(spec) if str(source) == str(spec.get("data")) else {}
+
+
+def _readings_of_run(scores: Path, ratings: Any, pairs: Sequence[JudgedPair]) -> list[Reading]:
+    """Return how other commands read each pair of a run."""
+    if not (ratings is None or isinstance(ratings, str | PathLike)):
+        return [Reading()] * len(pairs)
     typed = tuple(map(str, (scores, *([] if ratings is None else [ratings]))))
-    readable = ratings is None or isinstance(ratings, str | PathLike)
     readings = []
     for pair in pairs:
         mapped = ("--aspect-map", f"{pair.judge}={pair.human}") if pair.judge != pair.human else ()
         named = ("--judge", pair.judge, "--human", pair.human) if mapped else ()
-        ranks = bool((pair.systems >= 0).any())
-        readings.append(Reading(typed, (*typed, *mapped), ranks, named) if readable else Reading())
-    return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
+        has_systems = bool((pair.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), has_systems, named))
+    return readings
 
 
 def _one_of(name: str, names: Iterable[str], role: str) -> str:

@@ -628,6 +628,27 @@ def _check_copy(example: Example) -> Example:
 
 
 def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader) -> Example:
+    _convert(fields, labels)
+    if "output" not in fields:
+        raise FieldError(
+            _key_of("output", layout),
+            "is missing; an example needs an output, which may be empty text",
+        )
+    if "id" not in fields:
+        fields["id"] = content_id(fields)
+    # An empty text is like an empty cell: rows with it do not share a source.
+    for name in ("system", "group"):
+        value = fields.get(name)
+        if type(value) is str and not value.strip():
+            del fields[name]
+    try:
+        return Example(**fields)
+    except ValidationError as error:
+        raise _field_error(error, layout) from None
+
+
+def _convert(fields: dict[str, Any], labels: LabelReader) -> None:
+    """Convert names, ratings and references of a row, in place, to those of an example."""
     for name in ("id", "system", "group"):
         value = fields.get(name)
         # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
@@ -644,38 +665,27 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         fields["references"] = (str(references),)
     elif isinstance(references, list):
         fields["references"] = tuple(str(r) if type(r) is int else r for r in references)
-    if "output" not in fields:
-        raise FieldError(
-            _key_of("output", layout),
-            "is missing; an example needs an output, which may be empty text",
-        )
-    if "id" not in fields:
-        fields["id"] = content_id(fields)
-    # An empty text is like an empty cell: rows with it do not share a source.
-    for name in ("system", "group"):
-        value = fields.get(name)
-        if type(value) is str and not value.strip():
-            del fields[name]
-    try:
-        return Example(**fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name, *inside = map(str, first["loc"])
-        key = _key_of(name, layout, inside)
-        path = ".".join([key, *inside])
-        problem = _problem(first["type"], first["input"], first["msg"])
-        if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
-            problem += "; a task names the labels of an aspect"
-        elif name == "annotators" and first["type"] == "tuple_type":
-            problem += "; the column of one rater is annotators.ASPECT.RATER"
-        elif first["type"] == "dict_type":
-            problem += how_to_name(path, name)
-        elif name == "references":
-            problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
-        elif isinstance(first["input"], Mapping) and first["input"]:
-            inner = next(iter(first["input"]))
-            problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{name}"}}'
-        raise FieldError(path, f"{problem}{how_to_map(key)}") from None
+
+
+def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
+    """Return the error on the first field that is wrong, with a way to repair it."""
+    first = error.errors(include_url=False)[0]
+    name, *inside = map(str, first["loc"])
+    key = _key_of(name, layout, inside)
+    path = ".".join([key, *inside])
+    problem = _problem(first["type"], first["input"], first["msg"])
+    if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
+        problem += "; a task names the labels of an aspect"
+    elif name == "annotators" and first["type"] == "tuple_type":
+        problem += "; the column of one rater is annotators.ASPECT.RATER"
+    elif first["type"] == "dict_type":
+        problem += how_to_name(path, name)
+    elif name == "references":
+        problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
+    elif isinstance(first["input"], Mapping) and first["input"]:
+        inner = next(iter(first["input"]))
+        problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{name}"}}'
+    return FieldError(path, f"{problem}{how_to_map(key)}")
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:
