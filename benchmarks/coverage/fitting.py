@@ -92,7 +92,8 @@ def mostly(share: float, least: float) -> DrawRows:
         quality = rng.normal(size=n)
         below = np.ceil((quality - float(norm.ppf(1 - share))) / 0.5) + 4
         features = np.round(np.clip(quality[:, None] + rng.normal(size=(n, FEATURES)), -2, 2))
-        return features, np.where(below > 4, 5.0, np.clip(below, least, 4.0))
+        ratings: Floats = np.where(below > 4, 5.0, np.clip(below, least, 4.0))
+        return features.astype(float), ratings
 
     return draw
 
