@@ -37,7 +37,7 @@ from textassay.agents.reading.words import (
     REPORTING,
     TEXTS,
 )
-from textassay.lazy import lazy_pattern
+from textassay.lazy import lazy_alternatives, lazy_pattern
 
 Owner = Literal["aspect", "rating", "whole", "other", "named other", "unnamed"]
 """What a number is: of the asked aspect, by its name; a rating by that word; of all aspects; of
@@ -191,26 +191,43 @@ _OF_SCALE = lazy_pattern(
 )
 # my apologies if it seems strict, but it is a 4
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
-# if you ask me   if pressed   if 1 is poor: conditions that the judge meets
+# conditions that the judge meets: if you ask me   if pressed   if 1 is poor
 _MET = (
-    r"(?:i|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
-    r"|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
+    r"(?:i|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
-_CONDITION = lazy_pattern(
-    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    rf"(?!\s{_MET})|\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b|\bon\s(?:the\s)?(?:one|other)\shand\b"
-    r"|\bin\san?\s(?:ideal|perfect)\b|\band\sso\s(?:is|does|would)\b|\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b"
+_CONDITION = lazy_alternatives(
+    "(?i)",
+    conjunction=r"\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas"
+    rf"|wenn|si|если)\b(?!\s{_MET})|如果|もし|만약",
+    purpose=r"\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
+    time=r"\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)"
+    r"|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b|\bas\sof\snow\b",
+    weighing=r"\bon\s(?:the\s)?(?:one|other)\shand\b|\band\sso\s(?:is|does|would)\b",
     # for a 4, it must
-    rf"|\A\W*(?:provided\b|for\scomparison\b|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
-    r"|(?:\A|[,;]\s)\W*(?:(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
-    r"|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)|get|earn|reach|deserve|merit|receive|score|achieve))\b"
-    r"|\A\W*(?:wäre|hätte|würde)\b|如果|もし|만약"
-    # according to the review
-    r"|\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle|согласно)\s"
-    r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
+    opening=rf"\A\W*(?:provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),)"
+    r"|\bin\san?\s(?:ideal|perfect)\b",
+    # were it shorter   should it end well   to be a 5
+    inversion=r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)"
+    r"|get|earn|reach|deserve|merit|receive|score|achieve)"
+    r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
+    r"|\A\W*(?:wäre|hätte|würde)\b",
+    # according to the review, but not: to the rubric, to me
+    source=r"\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle"
+    r"|согласно)\s(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor"
+    r"|éch|esc|gril)|(?:me|moi|mir|mim|yo|mig|mij)\b)",
 )
-_CONDITION_BEHIND = lazy_pattern(
-    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if(?!\s(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)|anything|only|i\s(?:may|must|ha(?:d|ve)\sto))\b)|unless|had)\b|,\sit\swould\b|,\s(?:otherwise|else)\b|아니|言えない|ではない|不是)"
+# 4 if you like   4 if that makes sense   4 if I may say so
+_MET_BEHIND = (
+    r"(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)"
+    r"|anything|only|i\s(?:may|must|ha(?:d|ve)\sto))\b"
+)
+_CONDITION_BEHIND = lazy_alternatives(
+    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
+    condition=rf"\b(?:if(?!\s{_MET_BEHIND})|unless|had)\b",
+    other_case=r",\s(?:it\swould|otherwise|else)\b",
+    denial="아니|言えない|ではない|不是",
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -224,7 +241,7 @@ _WISHED = lazy_pattern(
 _REVISED = lazy_pattern(
     r"(?i)\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
-_TO_ANY = lazy_pattern(r"\s(?:to|for)\s(?:an?|any|every)\s(?!half)")
+_TO_ANY = lazy_pattern(r"\sto\s(?:an?|any|every)\s")
 _WISHED_OF_TEXT = lazy_pattern(
     r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
     r"|\band\s(?:it|this|the\s\w+)\swould\b"

@@ -25,7 +25,7 @@ from textassay.agents.reading.words import (
     TOP,
     UNIT,
 )
-from textassay.lazy import lazy_pattern
+from textassay.lazy import lazy_alternatives, lazy_pattern
 
 
 class Statement(NamedTuple):
@@ -115,18 +115,27 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4, in lower case
+# what comes before a number that is no value, in lower case
 _NUMBERED = lazy_pattern(
-    # signs: $4   #4   v_4   >4
-    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>-])[<>≤≥]\s?|[^\W\d_]-|:\d"
-    # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
-    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?"
-    r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
-    r"|(?:sentence|paragraph|step|line|point|section|part|page|chapter"
-    r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season|age|aged|grade)s?\s?"
-    r"|(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
-    r"|(?:all|both|these|those|of\sthe|the\sother)\s))\Z"
+    r"(?:"
+    + "|".join(
+        (
+            # $4   #4   v_4   >4
+            r"(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>-])[<>≤≥]\s?|[^\W\d_]-|:\d",
+            # the second of two: 3-4   3 goals to 4   5 - 4
+            r"\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s",
+            # x = 4   the top 4   all 4
+            r"(?<!\w)[a-z]\s?[=<>≤]\s?|\b(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из"
+            r"|all|both|these|those|of\sthe|the\sother)\s",
+            # sentence 3, step 2, aged 4: what is counted through
+            r"\b(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteri(?:on|a)|item"
+            r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
+            r"|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
+            r"|age|aged|grade)s?\s?",
+            r"\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s",
+        )
+    )
+    + r")\Z"
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -136,19 +145,27 @@ _VALUED = lazy_pattern(
 )
 _DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
 _PRONOUN = lazy_pattern(r"(?i)\s(?:that|which|who|of|could|can|might|may|cannot|does|has|i)\b")
-# 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
-_DEFINES = lazy_pattern(
-    r"(?i)\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
-    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)"
-    r"|goes\sto|requires?|needs?|demands?|was|were|describes"
-    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
+_RIGHT = (
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
-    r"(?!\s(?:be\s)?(?:(?!not|never|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
+    r"\s(?:be\s)?(?:(?!not|never|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
     rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my"
     r"|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
-    r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b)"
+    r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b"
+)
+_DEFINES = lazy_alternatives(
+    "(?i)",
+    # 15 * 4 = 60   1 = not toxic   5 a perfect text
+    sign=r"\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示"
+    r"|[ ]an?\s[a-z]+)",
+    # 5 means toxic   4 or 5 means clear
+    meaning=rf"(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates"
+    r"|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)|goes\sto"
+    r"|requires?|needs?|demands?|was|were|describes"
+    # a 5 would need, but not: a 5 would be right
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
+    rf"(?!{_RIGHT}))",
     # a 5 too harsh
-    r"|(?:too|zu|trop|demasiado|troppo)\s[a-z])"
+    dismissal=r"\s(?:too|zu|trop|demasiado|troppo)\s[a-z]",
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")

@@ -60,7 +60,7 @@ FOREIGN = (
     "(?:"
     + any_of(
         # German, French, Spanish, Portuguese, Italian, Russian
-        "(?:gesamt|end)?(?:(?<!foot)note|bewertung|punktzahl|wertung|urteil|ergebnis|einstufung)"
+        "(?:gesamt|end)?(?:(?<!foot)note|bewertung|punktzahl|wertung|urteil|ergebnis|einstufung|einschätzung)"
         " gesamteindruck insgesamt"
         " [ée]valuation r[ée]sultat"
         " puntuaci[óo]n puntaje calificaci[óo]n valoraci[óo]n evaluaci[óo]n nota"
