@@ -193,7 +193,7 @@ _OF_SCALE = lazy_pattern(
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 # conditions that the judge meets: if you ask me   if pressed   if 1 is poor
 _MET = (
-    r"(?:i|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
+    r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
     r"|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
@@ -207,7 +207,10 @@ _CONDITION = lazy_alternatives(
     weighing=r"\bon\s(?:the\s)?(?:one|other)\shand\b|\band\sso\s(?:is|does|would)\b",
     # for a 4, it must
     opening=rf"\A\W*(?:provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),)"
-    r"|\bin\san?\s(?:ideal|perfect)\b",
+    r"|\bin\san?\s(?:ideal|perfect)\b|\A\W*to\s(?:an?|some|most|many)\s(?!\w+\smind)",
+    # add an end and it is a 5
+    demand=r"\A\W*(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
+    r"(?!\s(?:it|that|this|these|them|up|all)\b)[^.,;]*\band\b",
     # were it shorter   should it end well   to be a 5
     inversion=r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)"
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
@@ -227,7 +230,8 @@ _CONDITION_BEHIND = lazy_alternatives(
     r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
     condition=rf"\b(?:if(?!\s{_MET_BEHIND})|unless|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
-    denial="아니|言えない|ではない|不是",
+    later=r"\b(?:for\snow|pending)\b",
+    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|ではない|不是",
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -235,13 +239,13 @@ _MODAL = lazy_pattern(
 )
 _WISHED = lazy_pattern(
     r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
-    r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
+    r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
 )
 # give it a 5 after an edit, a 5 to a flawless text
 _REVISED = lazy_pattern(
     r"(?i)\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
-_TO_ANY = lazy_pattern(r"\sto\s(?:an?|any|every)\s")
+_TO_ANY = lazy_pattern(rf"\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)")
 _WISHED_OF_TEXT = lazy_pattern(
     r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
     r"|\band\s(?:it|this|the\s\w+)\swould\b"
@@ -275,7 +279,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         or _CONDITION.search(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
         or _REVISED.search(place.lead + place.behind)
-        or (by_judge and _TO_ANY.match(place.behind))
+        or _TO_ANY.match(place.behind)
         or _is_only_possible(place, by_judge=by_judge)
     )
 

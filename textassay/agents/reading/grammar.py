@@ -172,14 +172,16 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         found, text = list[tuple[Statement, Lead]](), sentence.text[: 2 * WINDOW]
         mentioned = -1
         for match in values_of(sentence, form):
-            is_likewise = mentioned > 0 and _LIKEWISE.fullmatch(plain, mentioned, match.start())
-            lead = None if is_likewise else lead_of(sentence, match)
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
                 yield RankedNumber(statement, "loose", "named other", text)
-            elif lead is None:
+                continue
+            is_likewise = mentioned > 0 and _LIKEWISE.fullmatch(plain, mentioned, match.start())
+            lead = None if is_likewise else lead_of(sentence, match)
+            if lead is None or lead.owner == "other":
                 mentioned = match.end()
-            elif len(anchors) < 2 or lead.owner != "unnamed" or not lead.text.endswith("("):
+            is_anchor = len(anchors) > 1 and lead and lead.owner == "unnamed"
+            if lead is not None and not (is_anchor and lead.text.endswith("(")):
                 texts = _LETTERED.findall(lead.text) if compares else []
                 if texts and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
@@ -196,7 +198,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 
 # strict readers would give it a 2, lenient ones a 4
 _LIKEWISE = lazy_pattern(
-    r",\s(?:and\s|or\s)?(?:[\w-]+\s){0,2}(?:ones|others?|rest|latter|without|with|for|as)\s"
+    r",\s(?:and\s|or\s)?(?:[\w-]+\s){0,2}(?:ones?|others?|rest|latter|without|with|for|as)\s"
     r"(?:[\w-]+\s){0,3}"
 )
 # better than fair (3), but not good (4)

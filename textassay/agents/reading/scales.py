@@ -97,7 +97,7 @@ _SCALES = (
     (
         ("out", "(of"),
         r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?"
-        rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
+        rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s(?!i\b)[^\W\d_])",
     ),
 )
 _SCALE_WORDING = tuple(

@@ -117,6 +117,7 @@ OTHERS = any_of(
     " (?:the|an|on)_average typical usual common original previous prior former initial"
     " last default expected required possible draft pre-final preliminary reference"
     " gold target public official published stated quoted claimed reported"
+    " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
     " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
 )
 """Ratings that are not the judge's."""
@@ -129,7 +130,8 @@ NOT_ASSERTED = any_of(
     r" were had could (?:(?<!\bi\s)might|might(?!\s(?:go|say|settle|put)\b)) may ought"
     r" perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
-    r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
+    r" (?<!things\s)considered considering consider_an?(?=\W*\Z) imagin\w* thinking_(?:of|about)"
+    r" thought wonder\w* hesitat\w* torn tempted"
     r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing)"
     r" start\w* begin\w* from\sbeing"
     r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
