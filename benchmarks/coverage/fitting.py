@@ -91,9 +91,9 @@ def mostly(share: float, least: float) -> DrawRows:
     def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         quality = rng.normal(size=n)
         below = np.ceil((quality - float(norm.ppf(1 - share))) / 0.5) + 4
-        features = np.round(np.clip(quality[:, None] + rng.normal(size=(n, FEATURES)), -2, 2))
-        ratings: Floats = np.where(below > 4, 5.0, np.clip(below, least, 4.0))
-        return features.astype(float), ratings
+        features = quality[:, None] + rng.normal(size=(n, FEATURES))
+        graded = np.clip(np.round(features), -2, 2)
+        return graded, np.where(below > 4, 5.0, np.clip(below, least, 4.0))
 
     return draw
 

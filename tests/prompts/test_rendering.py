@@ -43,7 +43,7 @@ def test_blocks_are_messages_in_their_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{{ absent }}", r"mine\.jinja.*'absent' is undefined"),
+        ("{{ absent }}", r"mine\.jinja.*'absent' is undefined; its values are x"),
         ("{% if %}", "not a valid template"),
         ("{% block other %}x{% endblock %}", "block 'other'"),
         # out of the sandbox

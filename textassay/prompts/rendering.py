@@ -30,7 +30,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta, nodes
+from jinja2 import (
+    FileSystemLoader,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    UndefinedError,
+    meta,
+    nodes,
+)
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 FOLDER = Path(__file__).parent
@@ -112,7 +120,11 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
             # each block is a message; text between them is comment
             turns = [Turn(role, "".join(block(context))) for role, block in template.blocks.items()]
     except (TemplateError, TypeError, ArithmeticError) as error:
-        raise PromptFault(f"prompt {name!r} does not render: {error}") from error
+        known = ""
+        if isinstance(error, UndefinedError):
+            known = f"; its values are {', '.join(sorted(values))}"
+            known += ", and _material.jinja shows the texts" if "material" in values else ""
+        raise PromptFault(f"prompt {name!r} does not render: {error}{known}") from error
     return tuple(Turn(turn.role, _tidy(turn.content)) for turn in turns if turn.content.strip())
 
 
