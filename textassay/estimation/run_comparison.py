@@ -303,7 +303,9 @@ def _by_subset(
     for name in subset_names(first, second):
         sides = a.only(name, first), b.only(name, second)
         aspects = [row.aspect for row in whole.rows]
-        possible = [a for a in aspects if can_compare(*(side.judged[a] for side in sides))]
+        possible = [
+            aspect for aspect in aspects if can_compare(*(side.judged[aspect] for side in sides))
+        ]
         notes += [
             Note(f"{aspect}: {by} {name} has no text with a score in both runs", warning=True)
             for aspect in aspects

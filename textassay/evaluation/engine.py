@@ -203,10 +203,10 @@ class EvaluationEngine:
 
     def _assignment(self, example: Example) -> Assignment | None:
         """Return the example with the aspects that have no score; `None` if all have one."""
-        if open_ones := self._open_aspects(example):
+        if open_aspects := self._open_aspects(example):
             # where a score may depend on the other aspects, all are judged again, and only the
             # missing scores are kept
-            aspects = self._aspects if self._is_joint else open_ones
+            aspects = self._aspects if self._is_joint else open_aspects
             return Assignment(example=example, aspects=aspects)
         self._done += 1
         self._settled_before += 1
@@ -229,9 +229,9 @@ class EvaluationEngine:
         if not unmet:
             return await self._judge(assignment)
         example, aspects = assignment.example, assignment.aspects
-        open_ones = tuple(aspect for aspect in aspects if aspect.label not in unmet)
-        if open_ones:
-            _, scores = await self._judge(Assignment(example=example, aspects=open_ones))
+        open_aspects = tuple(aspect for aspect in aspects if aspect.label not in unmet)
+        if open_aspects:
+            _, scores = await self._judge(Assignment(example=example, aspects=open_aspects))
             if not scores:  # the run stops
                 return example, []
             unmet |= {score.aspect: score for score in scores}

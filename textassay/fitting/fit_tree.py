@@ -202,8 +202,8 @@ class TreeAlignment(Alignment):
                 for number in range(1, self.request.children + 1)
             ]
         # the branches with most parts, since people's ratings are not known yet
-        parts = sorted(parts_in(self.tree, nodes), key=lambda parts: -len(parts.aspects))
-        return [part for decomposition in parts[:keep] for part in decomposition.aspects]
+        branches = sorted(parts_in(self.tree, nodes), key=lambda branch: -len(branch.aspects))
+        return [part for branch in branches[:keep] for part in branch.aspects]
 
 
 def load_tree(option: str, task: Task) -> AspectTree | None:

@@ -259,7 +259,10 @@ def _of_run(
     lines = [row(None, np.arange(len(rows)))]
     # a single system would repeat the row of all texts
     if len(named) > 1:
-        each = [row(name, np.flatnonzero([name == system for system in systems])) for name in named]
+        each = [
+            row(author, np.flatnonzero([author == system for system in systems]))
+            for author in named
+        ]
         up = 1 if run.higher_is_better(name) else -1
         lines += sorted(each, key=lambda row: -up * (row.mean.value or 0) if row.n else np.inf)
     return lines

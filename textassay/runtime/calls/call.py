@@ -247,7 +247,7 @@ async def fill_up(response: Response, send: Send, call: Call) -> Response:
         parts = [{"n": min(step, end - at), "draw": at} for at in range(draw, end, step)]
         draw = end
         calls = [Call(request.model_copy(update=part), call.posting) for part in parts]
-        for response in await gather([cast(Awaitable[Response], send(part)) for part in calls]):
+        for response in await gather([cast(Awaitable[Response], send(each)) for each in calls]):
             samples += response.samples[: n - len(samples)]
             usage += response.usage
             truncated = max(truncated, response.truncated_tokens)

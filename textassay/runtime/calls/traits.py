@@ -270,8 +270,8 @@ def _thinking_fields(
     elif effort is None:
         return ()
     else:
-        has_switch = request.effort == "none"
-        fields = traits.effort_fields + (traits.no_effort_fields if has_switch else ())
+        no_effort = request.effort == "none"
+        fields = traits.effort_fields + (traits.no_effort_fields if no_effort else ())
     names = tuple(name for name in fields if name not in traits.unsent)
     if not names:
         budget = f"thinking_tokens={request.thinking_tokens}"
