@@ -220,8 +220,8 @@ class EvaluationEngine:
 
     def _kept_aspects(self, assignment: Assignment) -> Collection[str]:
         """Return the labels of the judged aspects whose scores are missing."""
-        is_open = self._open_aspects(assignment.example) if self._is_joint else assignment.aspects
-        return {aspect.label for aspect in is_open}
+        missing = self._open_aspects(assignment.example) if self._is_joint else assignment.aspects
+        return {aspect.label for aspect in missing}
 
     async def _judge_with_material(self, assignment: Assignment) -> _JudgedExample:
         """Judge the aspects for which the example has the material; the others abstain."""
