@@ -226,7 +226,7 @@ def test_answers_without_a_stated_rating_are_read_in_linear_time(form):
              "overall: 4\n", "overall 4 ", "it is a 4, ", "Style: 4\n", "Style: 4, ",
              "1 - 2 - [3] ",
              '"', "\\", "'a", "the text is ", "not 4 but ", "4 from me, ",
-             "coherence: \n"]  # fmt: skip
+             "coherence: \n", "###\nText 2: a\nScore: 1\n", "better (1), good (2), "]  # fmt: skip
 
     def read(text):
         parse_rating(text, scale=FIVE, form=form, aspect="coherence")

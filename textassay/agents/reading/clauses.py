@@ -197,29 +197,37 @@ _MET = (
     r"|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
+# in lower case
 _CONDITION = lazy_alternatives(
-    "(?i)",
-    conjunction=r"\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas"
-    rf"|wenn|si|если)\b(?!\s{_MET})|如果|もし|만약",
-    purpose=r"\bso\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
-    time=r"\bbefore\si\b|\A\W*when\s(?:it|its|the|this|all)\b(?!\scomes)"
-    r"|\bonce\s(?:\w+ed|it|the|this|these|those|all)\b|\bas\sof\snow\b",
-    weighing=r"\bon\s(?:the\s)?(?:one|other)\shand\b|\band\sso\s(?:is|does|would)\b",
-    # for a 4, it must
-    opening=rf"\A\W*(?:provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),)"
-    r"|\bin\san?\s(?:ideal|perfect)\b|\A\W*to\s(?:an?|some|most|many)\s(?!\w+\smind)",
+    r"\b",
+    conjunction=r"(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
+    rf"|если)\b(?!\s{_MET})",
+    purpose=r"so\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
+    time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",
+    weighing=r"on\s(?:the\s)?(?:one|other)\shand\b|and\sso\s(?:is|does|would)\b",
+    world=r"in\san?\s(?:ideal|perfect)\b",
+)
+_CONDITION_CJK = lazy_pattern("如果|もし|만약")
+# what opens a sentence, in lower case
+_CONDITION_FIRST = lazy_alternatives(
+    r"\W*",
+    # for a 4, it must   in that case,   to a beginner
+    setting=rf"provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
+    r"|to\s(?:an?|some|most|many)\s(?!\w+\smind)|when\s(?:it|its|the|this|all)\b(?!\scomes)",
     # add an end and it is a 5
-    demand=r"\A\W*(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
+    demand=r"(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
     r"(?!\s(?:it|that|this|these|them|up|all)\b)[^.,;]*\band\b",
-    # were it shorter   should it end well   to be a 5
-    inversion=r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)"
-    r"|get|earn|reach|deserve|merit|receive|score|achieve)"
-    r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
-    r"|\A\W*(?:wäre|hätte|würde)\b",
+    inversion=r"(?:wäre|hätte|würde)\b",
     # according to the review, but not: to the rubric, to me
-    source=r"\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle"
+    source=r"(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle"
     r"|согласно)\s(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor"
     r"|éch|esc|gril)|(?:me|moi|mir|mim|yo|mig|mij)\b)",
+)
+# were it shorter   should it end well   to be a 5
+_INVERSION = lazy_pattern(
+    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)"
+    r"|get|earn|reach|deserve|merit|receive|score|achieve)"
+    r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
 # 4 if you like   4 if that makes sense   4 if I may say so
 _MET_BEHIND = (
@@ -240,11 +248,9 @@ _MODAL = lazy_pattern(
 _WISHED = lazy_pattern(
     r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
     r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
+    r"|\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
-# give it a 5 after an edit, a 5 to a flawless text
-_REVISED = lazy_pattern(
-    r"(?i)\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
-)
+# a 5 to a flawless text
 _TO_ANY = lazy_pattern(rf"\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)")
 _WISHED_OF_TEXT = lazy_pattern(
     r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
@@ -276,12 +282,17 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         is_level
         or _OF_SCALE.search(place.lead)
         or _NOT_ASSERTED.search(_HEDGES.sub("", _BEFORE_JUDGE.sub("", place.latest)))
-        or _CONDITION.search(_BUT.split(place.lead)[-1])
+        or _is_conditional(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
-        or _REVISED.search(place.lead + place.behind)
         or _TO_ANY.match(place.behind)
         or _is_only_possible(place, by_judge=by_judge)
     )
+
+
+def _is_conditional(lead: str) -> bool:
+    """Return whether the words up to a number say when it would be the rating."""
+    found = _CONDITION_FIRST.match(lead) or _CONDITION.search(lead) or _INVERSION.search(lead)
+    return found is not None or (not lead.isascii() and _CONDITION_CJK.search(lead) is not None)
 
 
 # a 4, and a 5 had it ended well
@@ -361,7 +372,7 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
 
 # --- numbers of something or somebody else
 
-_COUNTED = lazy_pattern(rf"(?i)\b{COUNTED}\b")
+_COUNTED = lazy_pattern(rf"\b{COUNTED}\b")
 _OTHERS = lazy_pattern(rf"\b{OTHERS}\b")
 _NOT_ASSERTED_FOREIGN = lazy_pattern(NOT_ASSERTED_FOREIGN)
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")

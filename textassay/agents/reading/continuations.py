@@ -11,6 +11,7 @@ import re
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import names_rating
+from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import MATERIAL, NOUN, NUMBER, REASONS
 from textassay.lazy import lazy_pattern
 
@@ -62,12 +63,17 @@ def next_example(plain: str, own: str) -> int | None:
         return None
     labels = [label for head in heads if (label := _label_of(text, head, own))]
     known = [one for one in labels if one.kind == "known"]
-    again = [one for one in labels if _comes_again(one, labels)]
-    is_template = bool(again) or len({one.name for one in known}) > 1
-    for one in known:
-        is_below_signs = _LINE_OF_SIGNS.search(plain[: one.start]) is not None
-        is_new = one.number > 1 or is_below_signs or not _USED_BY_JUDGES.fullmatch(one.name)
-        is_template = is_template or is_new
+    again = _labels_again(labels)
+    is_template = (
+        bool(again)
+        or len({one.name for one in known}) > 1
+        or any(
+            one.number > 1
+            or not _USED_BY_JUDGES.fullmatch(one.name)
+            or _LINE_OF_SIGNS.search(plain, max(0, one.start - WINDOW), one.start)
+            for one in known
+        )
+    )
     return min(one.start for one in known + again) if is_template else None
 
 
@@ -89,8 +95,12 @@ def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:
     return _Label(head.start(), name, number, "known" if is_known else "unknown")
 
 
-def _comes_again(label: _Label, labels: list[_Label]) -> bool:
-    """Return whether a label is in a later example, too, with a rating between them."""
-    places = [n for n, one in enumerate(labels) if one.name == label.name]
-    between = labels[places[0] : places[-1]]
-    return label.kind != "rating" and any(one.kind == "rating" for one in between)
+def _labels_again(labels: list[_Label]) -> list[_Label]:
+    """Return the labels of material that are in a later example, too, with a rating between."""
+    first, ratings, found = dict[str, int](), 0, set[str]()
+    for label in labels:
+        if label.kind == "rating":
+            ratings += 1
+        elif first.setdefault(label.name, ratings) < ratings:
+            found.add(label.name)
+    return [one for one in labels if one.name in found and one.kind != "rating"]
