@@ -379,7 +379,7 @@ _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
     rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
-    rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
+    rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area|vicinity)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
 _AVERAGE = lazy_pattern(

@@ -125,6 +125,7 @@ NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing fails neither nor"
     " than between below above over beyond under at_least at_most almost nearly up_to"
+    r" instead_of (?:lacks\s[^,]*\sof|miss(?:es|ed)?)\san?(?=\W*\Z) understand accept"
     " short_of close_to as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
     r" were had could (?:(?<!\bi\s)might|might(?!\s(?:go|say|settle|put)\b)) may ought"
