@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ from textassay.fitting.read_table import read_table
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import split_rows
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError
 
 FEATURES, NEW_ROWS, TRUTH_SOURCES = 10, 20_000, 20_000
 DrawRows = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -162,8 +164,10 @@ def few_ratings(
             choice = choose([aggregator], parts.train, fitter)
             unseen = Unseen.of_held_out(choice, parts)
         learned = choice.aggregator.predict(new)[:, 0]
-        plain = Aggregator("avg").fit(features, ratings[:, None]).predict(new)[:, 0]
-        truth, of_mean = (agreement.correlate(one, new_ratings) for one in (learned, plain))
+        truth, of_mean = agreement.correlate(learned, new_ratings), None
+        with suppress(DataError):  # the average of the features may not rise with the ratings
+            plain = Aggregator("avg").fit(features, ratings[:, None]).predict(new)[:, 0]
+            of_mean = agreement.pearson(plain, new_ratings)
         aspect = measure_held_out(choice, unseen, fitter)["aspects"]["a"]
         promised = aspect["agreement"]["evaluator"]
         outcomes: dict[str, Outcome] = {}
@@ -174,8 +178,8 @@ def few_ratings(
                 error = promised[name] - reached
                 outcomes[name] = Interval(low, high, reached, error=error)
         delta = aspect["evaluator_minus"].get("avg", {}).get("pearson", {})
-        if delta.get("ci") and truth.pearson is not None and of_mean.pearson is not None:
-            (low, high), ahead = delta["ci"], truth.pearson - of_mean.pearson
+        if delta.get("ci") and truth.pearson is not None and of_mean is not None:
+            (low, high), ahead = delta["ci"], truth.pearson - of_mean
             outcomes["over avg"] = Interval(low, high, ahead)
             if ahead <= 0:
                 outcomes["better alarms"] = bool(delta["significant"])
