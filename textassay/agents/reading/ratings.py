@@ -3,8 +3,9 @@ r"""Reads the rating out of what a judge said.
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
 `rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
 statements must agree, and no number behind them may revise them: one that is set off, or is in the
-same sentence, a brief one, or one with words such as `no, wait`. An answer that names another
-scale, in a field beside the score or in words, has none of ours. Everything else is no
+same sentence, a brief one, or one with words such as `no, wait`. What follows a rating as a further
+example of the prompt's template is another text's (`continuations.py`). An answer that names
+another scale, in a field beside the score or in words, has none of ours. Everything else is no
 rating, and is asked for again with a reminder of the form.
 """
 
