@@ -669,6 +669,23 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
 @pytest.mark.parametrize(
     "answer",
     [
+        "### 1. Analysis\n\nSource: a text.\nSummary: a part.\n\n### 2. Rating\n\nFluency: 4",
+        "### 2. Analysis\n\nSource: a text.\nSummary: a part.\n\n### 3. Rating\n\nFluency: 4",
+        "1. Overview\n\nDialogue: a talk.\nResponse: a reply.\n\nScore: 4",
+        "1. Claims\nClaim 1: a city\nClaim 2: a river\n\nRating: 4",
+        "(1) Analysis\nSource: a text\nSummary: a part\n\n(2) Verdict\nScore: 4",
+        "Rating: 3\n\nLet me check.\nSource: a.\nSummary: b.\n\nToo strict. Final rating: 4",
+        "Fluency (1-5): 3\nAgain:\nSource: a b\nSummary: c\nIt is fine.\nRevised fluency: 4",
+        "Fluency (1-5): 3\nSource: a b\nSummary: c\nCorrected fluency: 4",
+    ],
+)
+def test_sections_of_a_reason_and_revisions_are_no_further_examples(answer):
+    assert value_of(answer, aspect="fluency") == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
         "\n\nText: The 3 boats sank.\nSummary: Boats sank.\nFluency: 4",
         "Question: 5 - 1?\nAnswer: 4\n\nQuestion: 5 + 5?\nAnswer: 10\n\nQuestion:",
         "4\n\nStrengths: the order is clear.\nWeaknesses: it drags.\nRating: 3",

@@ -104,6 +104,8 @@ _NOT_RATED = lazy_alternatives(
     # non si può valutare
     italian=r"\bnon\s(?:si\s)?p(?:osso|uò)\s",
 )
+# 1. Overview   (2) Analysis
+_NUMBERED_TITLE = lazy_pattern(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)")
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
@@ -184,13 +186,25 @@ def _parse(
     example = next_example(whole, own)
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
-        first = _read(before, question)
-        if isinstance(first, Rating):
+        first, last = _read(before, question), _read(whole, question)
+        if isinstance(first, Rating) and not _is_left_behind(whole, first, last):
             return first
         is_continuation = text[:1].isspace() or text.rstrip().endswith(":")
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
+        return last
     return _read(whole, question)
+
+
+def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:
+    """Return whether a value is a heading's number, or a later rating is its revision."""
+    line = plain.rfind("\n", 0, first.span[0]) + 1
+    if _NUMBERED_TITLE.match(plain, line):
+        return True
+    if isinstance(last, NoRating) or _REPLACES.search(plain, line, first.span[0]):
+        return False
+    lead = plain[plain.rfind("\n", 0, last.span[0]) + 1 : last.span[0]]
+    return last != first and _REPLACES.search(lead[-WINDOW:]) is not None
 
 
 def _read(whole: str, question: _Question) -> Rating | NoRating:
