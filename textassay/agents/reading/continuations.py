@@ -8,6 +8,7 @@ the asked text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import names_rating
@@ -59,7 +60,7 @@ def next_example(plain: str, own: str) -> int | None:
     text = f"\n{plain}"
     heads = list(_LABEL.finditer(text))
     names = [head["name"].lower() for head in heads]
-    if len(set(names)) == len(names) and not any(map(_MATERIAL.fullmatch, names)):
+    if len(set(names)) == len(names) and not any(map(_is_material, names)):
         return None
     labels = [label for head in heads if (label := _label_of(text, head, own))]
     known = [one for one in labels if one.kind == "known"]
@@ -77,11 +78,16 @@ def next_example(plain: str, own: str) -> int | None:
     return min(one.start for one in known + again) if is_template else None
 
 
+@lru_cache(maxsize=1024)
+def _is_material(name: str) -> bool:
+    return _MATERIAL.fullmatch(name) is not None
+
+
 def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:
     """Return the label that a line begins with; `None` if it is no label of one text."""
     name, number, beside = head["name"].lower(), int(head["number"] or 0), head["text"] or ""
     is_own = bool(own) and re.search(own, name, re.IGNORECASE) is not None
-    is_known = not is_own and _MATERIAL.fullmatch(name) is not None
+    is_known = not is_own and _is_material(name)
     is_head = head["sign"] or (is_known and (head["mark"] or number))
     # `Text 2:` above `Rating: 4` is rated here
     if not is_head or (not beside.strip() and _RATED_BELOW.match(text, head.end())):
