@@ -301,9 +301,9 @@ def with_ratings(
     if not files:
         return examples
     for path, rows in files.items():
-        if not any(one.human or one.annotators for one in rows):
+        if not any(example.human or example.annotators for example in rows):
             raise DataError(
-                f"{path} contains no ratings: its columns should be 'human.NAME' or"
+                f"{path} contains no ratings, which are read from columns 'human.NAME' and"
                 " 'annotators.NAME.RATER'; or give the file as DATA, which fields= maps"
             )
     other_texts: dict[str, list[str]] = {}

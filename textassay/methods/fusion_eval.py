@@ -196,6 +196,7 @@ class FusionEval(PromptMethod):
             return hashlib.sha256(words).hexdigest()[:6]
         planner = planner_of(self.models, self._task, self.tools, self.options)
         self._write_plan = once(planner)
+        self.has_writer = True
         return planner.digest
 
     async def _plan(self) -> Plan | RefusedPlan:

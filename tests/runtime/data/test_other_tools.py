@@ -468,6 +468,20 @@ def test_traces_of_mlflow_have_assessments_by_judges_and_people(tmp_path: Path) 
         assert len(first.meta["assessments"]) == 4
 
 
+def test_assessments_of_another_form_are_left_out_and_other_tables_keep_their_columns() -> None:
+    """A table with `trace_id`, `request` and `response` alone may be anybody's."""
+    trace = {"trace_id": "t", "request": '"When?"', "response": '"In 1967."'}
+    unusable = ("good", ["good", 4, None], [{"feedback": {"value": 4}}], 4, None)
+    rows = [trace | {"trace_id": f"t{at}", "assessments": a} for at, a in enumerate(unusable)]
+    assert [example.output for example in Examples(rows)] == ["In 1967."] * len(rows)
+    for choices in ([None], "abc"):
+        row = trace | {"assessments": [], "response": json.dumps({"choices": choices})}
+        assert Examples([row]).check().count == 1
+    rated = trace | {"output": "In 1967.", "human.quality": 4, "system": "a"}
+    (example,) = Examples([rated])
+    assert (example.human, example.system) == ({"quality": 4.0}, "a")
+
+
 @pytest.mark.parametrize("written", [str, json.dumps])
 def test_scores_of_phoenix_in_cells_are_read(tmp_path: Path, written: Callable[..., str]) -> None:
     path = tmp_path / "evaluated.csv"

@@ -203,7 +203,7 @@ def _flags_to_apply(values: Mapping[str, Any]) -> str:
 def _flags_of_judge(settings: Settings) -> str:
     """Return the flags of the judge's sampling, which `score` takes no other way."""
     words: list[str] = []
-    for name, value in Sampling.of(settings).fields.items():
+    for name, value in Sampling.of(settings.for_role("scorer")).fields.items():
         # `--effort`, or `--set top_p=`
         flag, _, key = with_flags(f"{name}=").partition(" ")
         if name == "extra":

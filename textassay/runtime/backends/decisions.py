@@ -260,15 +260,31 @@ class _DecisionClient(HttpClient):
         # the address is signed as well, and aiohttp would decode parts of it
         return await self.request(method, URL(url, encoded=True), signed, headers)
 
+    def parse(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        request: Mapping[str, Any] = ANYTHING,
+    ) -> Any:
+        """Return the JSON value of an answer."""
+        payload = super().parse(status, headers, body, request)
+        error = payload.get("error") if isinstance(payload, dict) else None
+        # a Strands Decider reports errors in this way only, with status 200
+        codes = {"bad_request": 400, "invalid_request": 400, "loading": 503}
+        if isinstance(error, dict) and (code := codes.get(str(error.get("code")))):
+            error["code"] = code
+        return payload
+
     def status_error(
         self,
         status: int,
         headers: Mapping[str, str],
         body: bytes,
-        sent: Mapping[str, Any] = ANYTHING,
+        request: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
         """Return the error that an unsuccessful answer reports."""
-        error = super().status_error(status, headers, body, sent)
+        error = super().status_error(status, headers, body, request)
         # TypeSafe sends this code without any message
         is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in body)
         if is_long and type(error) is RequestRefused:

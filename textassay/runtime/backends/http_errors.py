@@ -386,8 +386,6 @@ def from_error_payload(
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
-    # of a Strands Decider, which sends no other status
-    code = {"bad_request": 400, "invalid_request": 400, "loading": 503}.get(str(code), code)
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, {}, body, server, request)

@@ -62,8 +62,8 @@ def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
         return _from_sharegpt
     if keys >= {"name", "inputs", "output", "scores", "assertions"}:
         return _from_case
-    traced = keys & {"trace", "trace_id", "assessments"}
-    if traced and (any(key.endswith("/value") for key in keys) or {"request", "response"} <= keys):
+    is_evaluation = keys & {"trace", "trace_id"} and any(key.endswith("/value") for key in keys)
+    if is_evaluation or keys >= {"request", "response", "assessments"}:
         return _from_traces
     if any(f"{key.removesuffix('_score')}_execution_details" in keys for key in keys):
         return _from_experiment
@@ -307,6 +307,15 @@ def _first(row: ExportRow, *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
+def _is_valid(assessment: Any) -> bool:
+    """Return whether an assessment has a name, and no other one has taken its place."""
+    return (
+        isinstance(assessment, Mapping)
+        and bool(assessment.get("assessment_name") or assessment.get("name"))
+        and assessment.get("valid") is not False
+    )
+
+
 def _from_traces(row: ExportRow) -> ExportRow:
     """Read a row of MLflow's table of an evaluation or of its traces.
 
@@ -318,19 +327,19 @@ def _from_traces(row: ExportRow) -> ExportRow:
     assessments, ratings = _as_list(_parse_cell(row.get("assessments"))), dict[str, Any]()
     if assessments:
         values["assessments"] = assessments
-    for one in assessments:
-        name = one.get("assessment_name") or one.get("name")
-        said, source = _at(one, "feedback") or _at(one, "expectation"), _at(one, "source")
-        if one.get("valid") is False:  # another assessment has taken its place
-            continue
-        if source.get("source_type") == "HUMAN" and one.get("feedback"):
+    for assessment in filter(_is_valid, assessments):
+        name = assessment.get("assessment_name") or assessment["name"]
+        feedback, source = _at(assessment, "feedback"), _at(assessment, "source")
+        value = (feedback or _at(assessment, "expectation")).get("value")
+        if source.get("source_type") == "HUMAN" and feedback:
             rater = str(source.get("source_id") or "rater").replace(".", "_")
-            ratings[f"annotators.{name}.{rater}"] = _number(said.get("value"))
+            ratings[f"annotators.{name}.{rater}"] = _number(value)
         else:
-            measured.setdefault(name, said.get("value"))
+            measured.setdefault(name, value)
     expected = [measured.pop(n) for n in ("expected_response", "expected") if n in measured]
     inputs, output = _first(row, "request", "inputs"), _parse(_first(row, "response", "outputs"))
-    if isinstance(output, Mapping) and (choices := _as_list(output.get("choices"))):
+    choices = _as_list(output.get("choices")) if isinstance(output, Mapping) else []
+    if choices and isinstance(choices[0], Mapping):
         output = _answer_text(_at(choices[0], "message"))
     return {
         "id": row.get("trace_id"),
