@@ -669,6 +669,37 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
 @pytest.mark.parametrize(
     "answer",
     [
+        "It neither fails (score 1) nor convinces (score 5). [RESULT] 4",
+        "Not a 3, so 4. \\boxed{4}",
+        "2: poor; 3: fair; I believe that 4 fits. \\boxed{4}", "Perhaps a 4, given that it ends.",
+        "I see no reason to give less than a 4.", "I see no reason not to award a 4.",
+        "I'd say 4, unless I missed one.", "If half points are possible, I'd go with 4.",
+        "I would settle for a 4, if that's fine.", "I give 4 points (full mark is 5 points).",
+        "Rating: 4\n\nExplanation: fine.\n\n## Task 3\n\nBelow is a text",
+    ],
+)  # fmt: skip
+def test_marks_hedges_and_conditions_that_are_met_leave_the_rating(answer):
+    assert value_of(answer, aspect="fluency") == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "So the overall score is 2. [RESULT] 4",
+        "[RESULT] 2\n[RESULT] 4",
+        "[RESULT] 9",
+        "assert 1 <= score <= 4\n    return score",
+        "I wouldn't go so far as to call it a 4.",
+        "It is rated on a scale from **1 (bad)** to **5 (good)**.\n\n## Final rating\n",
+    ],
+)
+def test_contradicted_marks_comparisons_and_scales_are_no_ratings(answer):
+    assert value_of(answer, aspect="fluency") is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
         "### 1. Analysis\n\nSource: a text.\nSummary: a part.\n\n### 2. Rating\n\nFluency: 4",
         "### 2. Analysis\n\nSource: a text.\nSummary: a part.\n\n### 3. Rating\n\nFluency: 4",
         "1. Overview\n\nDialogue: a talk.\nResponse: a reply.\n\nScore: 4",

@@ -95,6 +95,8 @@ _AND = lazy_pattern(r"\band\b")
 _HEDGES = lazy_pattern(
     r"(?<=\Ai)(?:\s(?:would|do)(?:n['’]t|\snot)\shesitate\b|\scould\s\w+\sis\b"
     r"|(?:['’]d|\swould)?\s(?:\w+\s){0,4}?(?:perhaps|maybe|possibly)\b)"
+    # perhaps about 4
+    r"|\A\W*perhaps(?=(?:\s(?:somewhere|around|about|roughly|an?|only|just))*\s?\Z)"
 )
 _BEFORE_JUDGE = lazy_pattern(r"\A.*?(?=(?<!\w)i(?!\w))")
 
@@ -150,7 +152,7 @@ _FITS = lazy_pattern(
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
     r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
-    r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
+    r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so(?!\sfar\b)|because|since|therefore|thus|hence)\b"
 )
 # it drags, so 3   it drags, so: 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence|but|yet):?)\s?\Z")
@@ -194,7 +196,7 @@ _OF_SCALE = lazy_pattern(
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 # conditions that the judge meets: if you ask me   if pressed   if 1 is poor
 _MET = (
-    r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|decimals|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
+    r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|decimals|(?:half|fractional|decimal)\s\w+|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
     r"|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
@@ -232,12 +234,12 @@ _INVERSION = lazy_pattern(
 )
 # 4 if you like   4 if that makes sense   4 if I may say so
 _MET_BEHIND = (
-    r"(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)\s(?:makes|helps)"
+    r"(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)(?:\s(?:makes|helps)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))"
     r"|anything|only|i\s(?:may|must|ha(?:d|ve)\sto))\b"
 )
 _CONDITION_BEHIND = lazy_alternatives(
     r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
-    condition=rf"\b(?:if(?!\s{_MET_BEHIND})|unless|had)\b",
+    condition=rf"\b(?:if(?!\s{_MET_BEHIND})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
     denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|ではない|不是",
@@ -268,6 +270,8 @@ _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 _NO_MORE_THAN = lazy_pattern(
     r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
     r"(?:(?:more|higher|better|further)\sthan|go\s(?:beyond|above|over|past)|exceed)\b"
+    # no reason not to award a 5   no reason to give anything less than a 5
+    r"|\bno\sreason\s(?:not\sto|to\s(?:\w+\s){1,3}(?:less|lower)\sthan)\b"
 )
 
 

@@ -193,7 +193,32 @@ def _parse(
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
         return last
-    return _read(whole, question)
+    found = _read(whole, question)
+    is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
+    return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
+
+
+# [RESULT] 3   \boxed{4}
+_MARK = r"(?:\[RESULT\]\s{0,3}\(?|\\boxed\{\s?)(\d{1,3}(?:\.\d{1,2})?)(?:\)|\s?\})?"
+_MARKED = lazy_pattern(_MARK)
+# so the score is 3
+_STATED = lazy_pattern(rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)")
+_MARKED_END = lazy_pattern(rf"{_MARK}[\s$.*]{{0,9}}\Z")
+
+
+def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
+    """Return the rating in the mark of a trained judge that ends an answer.
+
+    It decides between the values that the reasoning before it weighs, but not against another mark
+    or a score that the reasoning states.
+    """
+    end = _MARKED_END.search(text)
+    if end is None:
+        return None
+    value = float(end[1])
+    stated = {*map(float, _MARKED.findall(text)), *map(float, _STATED.findall(text))}
+    is_rating = stated == {value} and scale[0] <= value <= scale[1]
+    return Rating(value, end.span(1)) if is_rating else None
 
 
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:

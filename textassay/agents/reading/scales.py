@@ -38,8 +38,8 @@ def is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:
 HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)\s?"
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)"
+    rf"\s{{0,4}}{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
 _SCALES = (
@@ -50,7 +50,7 @@ _SCALES = (
         r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         # not: a range of 6 to 8 weeks
-        rf"\s?(?P<numbers>{_RANGE})(?!\s(?!points|stars|marks|this|is|its|as)[a-z]+s\b)",
+        rf"\s{{0,3}}(?P<numbers>{_RANGE})(?!\s(?!points|stars|marks|this|is|its|as)[a-z]+s\b)",
     ),
     # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
     (
@@ -145,7 +145,8 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
                     continue
                 return plain, " ".join(match[0].split())
             # so I give it the top mark: 5
-            if "top" in match.re.groupindex and _IS_GIVEN.search(plain[line : match.start()]):
+            latest = re.split(r"\d", plain[line : match.start()])[-1]
+            if "top" in match.re.groupindex and _IS_GIVEN.search(latest):
                 continue
             start, end = match.span("inside" if inside else 0)
             # `On a scale of 1 to 5: 4`

@@ -107,7 +107,7 @@ MATERIAL = (
     + any_of(
         "source context query prompt instruction input claim premise hypothesis problem prediction"
         " dialog transcript topic target doc excerpt example sample turn student user customer"
-        " human bot assistant speaker [aq]"
+        " human bot assistant speaker task [aq]"
     )
     + ")"
 )
