@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, cast
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -22,7 +22,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating
 from textassay.lazy import lazy_pattern
-from textassay.runtime.base import NO_USAGE, Json, Usage
+from textassay.runtime.base import NO_USAGE, Json, R, Usage
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
@@ -39,8 +39,6 @@ applied.
 """
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
-
-R = TypeVar("R")
 
 
 def reached_limit(sample: Sample, read: object = None) -> bool:

@@ -25,12 +25,13 @@ from textassay.cli import Status
 from textassay.cli.console import capture_warnings, say
 from textassay.runtime.errors import CapabilityError, TextassayError
 
+Result = TypeVar("Result")
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from textassay.table import Displayed, Table
 
-T = TypeVar("T")
 _FLAGS = {
     "options": "--set",
     "fields": "--field",
@@ -245,14 +246,14 @@ def _explain(word: str, error: BaseException) -> None:
         say(f"  {note}")
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine to its end; SIGTERM stops it like Ctrl-C."""
     import asyncio
 
     from textassay.runtime.concurrency import fast_loop
     from textassay.runtime.garbage import start_gc
 
-    async def run_until_terminated() -> T:
+    async def run_until_terminated() -> Result:
         start_gc()
         task = asyncio.current_task()
         if (

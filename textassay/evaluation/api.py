@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, asynccontextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.defaults import check_keys, default_method, with_default_model
@@ -20,6 +20,7 @@ from textassay.evaluation.session import Session, finish, open_session, writing_
 from textassay.methods.library import tasks
 from textassay.methods.library.criteria import Criteria, with_criteria
 from textassay.methods.method import Method, TaskMethod
+from textassay.runtime.base import P, T
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
@@ -32,8 +33,6 @@ from textassay.runtime.storage.run_files import MANIFEST
 from textassay.tools.tool import Tool
 from textassay.version import __version__
 
-P = ParamSpec("P")
-T = TypeVar("T")
 ModelsByRole = str | Model | Mapping[str, str | Model]
 MethodChoice = str | PathLike[str] | Method | Graph
 _log = logging.getLogger(__name__)

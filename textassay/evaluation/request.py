@@ -21,13 +21,12 @@ from pydantic import (
     field_validator,
 )
 
-from textassay.runtime.base import Message
+from textassay.runtime.base import Message, T
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Flag, Settings
 
-M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
 """Fields that do not affect the scores; a manifest keeps the settings, without secrets, in a
 separate entry.
@@ -160,10 +159,10 @@ class RunRequest(ModelRequest, DataRequest):
         return self.model_dump(mode="json", exclude=set(NOT_RECORDED))
 
 
-R = TypeVar("R", bound=BaseModel)
+Built = TypeVar("Built", bound=BaseModel)
 
 
-def build_request(kind: type[R], **arguments: Any) -> R:
+def build_request(kind: type[Built], **arguments: Any) -> Built:
     """Return a request from arguments of a call in Python; `None` means the default."""
     try:
         return kind(**{name: value for name, value in arguments.items() if value is not None})
@@ -177,7 +176,7 @@ def build_request(kind: type[R], **arguments: Any) -> R:
         raise ConfigurationError(f"{name}=: {reason} (given: {first['input']!r})") from None
 
 
-def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
+def in_every_role(models: Mapping[str, T], roles: Iterable[str]) -> dict[str, T]:
     """Return models by role, with the general model for the other `roles`."""
     general = models.get("")
     if not isinstance(general, str):

@@ -7,17 +7,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
+from textassay.runtime.base import T
 from textassay.runtime.data.dataset import DataInfo, Examples, PairedExamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example, label_scales
-
-T = TypeVar("T")
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from textwrap import fill
-from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from textassay.runtime.backends.by_name import FORMS, is_replay
+from textassay.runtime.base import P, R
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, descriptions, strict_keywords
 from textassay.runtime.stack import ConnectedModel, connect_model
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def takes_settings(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,4 +1,4 @@
-"""The base of all messages, the types of their numbers, and the cost of answers.
+"""The base of all messages, type variables, the types of numbers, and the cost of answers.
 
 Has neither texts nor models; `messages.py`, `questions.py` and `model.py` build on it.
 """
@@ -6,9 +6,13 @@ Has neither texts nor models; `messages.py`, `questions.py` and `model.py` build
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, ParamSpec, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 Json = dict[str, Any]
 

@@ -24,10 +24,9 @@ from collections.abc import (
     Mapping,
 )
 from functools import partial
-from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, Self, cast
 
-T = TypeVar("T")
-R = TypeVar("R")
+from textassay.runtime.base import R, T
 
 
 class AsyncResource(ABC):

@@ -36,8 +36,7 @@ LEVEL_FEATURES = (": highest level", ": entropy")
 BOOLEAN = ("false", "true")
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
-
-V = TypeVar("V")
+Value = TypeVar("Value")
 
 
 class LabelScale(NamedTuple):
@@ -93,7 +92,7 @@ def nearest_label(value: float | None) -> float | None:
     return float(round(value))
 
 
-def majority(votes: Iterable[V | None]) -> V | None:
+def majority(votes: Iterable[Value | None]) -> Value | None:
     """Return the value with most votes; `None` for a tie, and without a vote."""
     counts = Counter(vote for vote in votes if vote is not None).most_common(2)
     if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):

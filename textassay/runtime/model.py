@@ -258,7 +258,7 @@ class ContinuationResponse(Message, defer_build=True):
 PromptedRequest = Request | ChoicesRequest | ContinuationRequest
 AnyRequest = PromptedRequest | DecisionRequest
 AnyResponse = Response | ChoicesResponse | ContinuationResponse | DecisionResponse
-Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
+Imaged = TypeVar("Imaged", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
 
 
 class Capabilities(Message):
@@ -384,7 +384,7 @@ def load_images(images: Iterable[Image]) -> tuple[Image, ...]:
         raise DataError(str(error)) from error
 
 
-async def with_images(request: Q) -> Q:
+async def with_images(request: Imaged) -> Imaged:
     """Return a request with its images in the form for requests, read off the event loop.
 
     Raises:

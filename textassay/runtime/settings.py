@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from textassay.runtime.base import Effort, Message
+from textassay.runtime.base import Effort, Message, P, R
 from textassay.runtime.errors import ConfigurationError, UnknownParameter
 
 Positive = Annotated[float, Field(gt=0)]
@@ -395,10 +395,6 @@ def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
             runtime[table] = values
             used |= values.keys()
     return runtime, {key: value for key, value in pairs.items() if key not in used}
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:

@@ -187,7 +187,6 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 # the midpoint of the scale, which is 4   the scale's middle is 4
-_IS = (" is", " is a", " being", " being a", " means", " would be", " would be a")
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
     r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
@@ -285,7 +284,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     )
     return bool(
         is_level
-        or (place.lead.endswith(_IS) and _OF_SCALE.search(place.lead))
+        or _OF_SCALE.search(place.lead)
         or _NOT_ASSERTED.search(_HEDGES.sub("", _BEFORE_JUDGE.sub("", place.latest)))
         or _is_conditional(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)

@@ -199,11 +199,11 @@ def _parse(
 
 
 # [RESULT] 3   \boxed{4}
-_MARK = r"(?:\[RESULT\]\s{0,3}\(?|\\boxed\{\s?)(\d{1,3}(?:\.\d{1,2})?)(?:\)|\s?\})?"
-_MARKED = lazy_pattern(_MARK)
+_MARKED = lazy_pattern(
+    r"(?:\[RESULT\]\s{0,3}\(?|\\boxed\{\s?)(\d{1,3}(?:\.\d{1,2})?)(?:\)|\s?\})?[\s$.*]{0,9}(\Z)?"
+)
 # so the score is 3
 _STATED = lazy_pattern(rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)")
-_MARKED_END = lazy_pattern(rf"{_MARK}[\s$.*]{{0,9}}\Z")
 
 
 def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
@@ -212,13 +212,13 @@ def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     It decides between the values that the reasoning before it weighs, but not against another mark
     or a score that the reasoning states.
     """
-    end = _MARKED_END.search(text)
-    if end is None:
+    marks = [*_MARKED.finditer(text)]
+    if not marks or marks[-1][2] is None:
         return None
-    value = float(end[1])
-    stated = {*map(float, _MARKED.findall(text)), *map(float, _STATED.findall(text))}
+    stated = {float(value) for value in (*(mark[1] for mark in marks), *_STATED.findall(text))}
+    value = float(marks[-1][1])
     is_rating = stated == {value} and scale[0] <= value <= scale[1]
-    return Rating(value, end.span(1)) if is_rating else None
+    return Rating(value, marks[-1].span(1)) if is_rating else None
 
 
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from textassay.methods.fitted.evaluator import (
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, Ratings, rating_node
 from textassay.methods.judging import ALL_ASPECTS, check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
-from textassay.runtime.base import Json
+from textassay.runtime.base import Json, R, T
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -40,8 +40,6 @@ from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score
 from textassay.version import __version__
 
-T = TypeVar("T")
-R = TypeVar("R")
 FeatureRow = tuple[Sequence[float], str | None, str | None]
 """Features in order, the system that wrote the text, and the label of its source."""
 

@@ -19,7 +19,7 @@ from textassay.runtime.base import Json, Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.storage.files import write_json, write_text
 
-M = TypeVar("M", bound=Message)
+Content = TypeVar("Content", bound=Message)
 
 SUFFIXES = (".toml", ".json")
 """Endings of their names."""
@@ -84,7 +84,9 @@ def problem(path: Path, what: str) -> ConfigurationError:
     return ConfigurationError(f"file {path}: {what}")
 
 
-def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
+def validate_as(
+    path: Path, content: Mapping[str, Any], message: type[Content], *, where: str = ""
+) -> Content:
     """Return the content of a file as a message of this class.
 
     `where` is the place of the content in the file, which begins the error's message.
@@ -101,7 +103,7 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
         raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
 
 
-def read_as(path: Path, message: type[M]) -> tuple[M, str]:
+def read_as(path: Path, message: type[Content]) -> tuple[Content, str]:
     """Return the content of the file as a message, and 6 hex digits that change with the file."""
     table = read_toml(path)
     return validate_as(path, table.content, message), table.digest

@@ -36,7 +36,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
@@ -50,13 +50,10 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
-from textassay.runtime.base import Json
+from textassay.runtime.base import Json, T
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, AspectTree, Scale
-
-T = TypeVar("T")
-
 
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
+from textassay.runtime.base import T
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, layers, unwrap
 from textassay.runtime.calls.logprobs_or_samples import (
@@ -56,8 +57,6 @@ from textassay.runtime.questions import (
     invalid_answer,
     refused_answer,
 )
-
-T = TypeVar("T")
 
 
 def decider(model: Model) -> DecidingModel:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from typing import Literal
 
+from textassay.runtime.base import T
 from textassay.runtime.errors import CapabilityError, MalformedResponse
 from textassay.runtime.messages import How
 from textassay.runtime.model import Model
@@ -20,7 +21,6 @@ an answer. Of the 11 counts in docs/thinking.md (0 to 2,206), 6 fit, 4 into a qu
 four times as much; unused tokens cost nothing."""
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class LogprobsOrSamples:

@@ -18,18 +18,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from textassay.runtime.base import CACHED
+from textassay.runtime.base import CACHED, P, R
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.calls.cache import look_up
 from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import AnyResponse, Model, Prompted
 from textassay.runtime.storage.answer_store import AnswerStore
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class _SharedResult(NamedTuple, Generic[R]):
@@ -41,10 +38,10 @@ class _SharedResult(NamedTuple, Generic[R]):
     """The error's original traceback, to which each caller that raises the error would add."""
 
 
-E = TypeVar("E", bound=BaseException)
+Error = TypeVar("Error", bound=BaseException)
 
 
-def _without_cost(error: E) -> E:
+def _without_cost(error: Error) -> Error:
     """Return an error for a caller that does not pay for the failed request."""
     if not isinstance(error, TextassayError) or error.usage is None:
         return error
