@@ -25,7 +25,7 @@ from textassay.cli import Status
 from textassay.cli.console import capture_warnings, say
 from textassay.runtime.errors import CapabilityError, TextassayError
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -246,14 +246,14 @@ def _explain(word: str, error: BaseException) -> None:
         say(f"  {note}")
 
 
-def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+def run_async(work: Coroutine[Any, Any, Returned]) -> Returned:
     """Run a coroutine to its end; SIGTERM stops it like Ctrl-C."""
     import asyncio
 
     from textassay.runtime.concurrency import fast_loop
     from textassay.runtime.garbage import start_gc
 
-    async def run_until_terminated() -> Result:
+    async def run_until_terminated() -> Returned:
         start_gc()
         task = asyncio.current_task()
         if (
