@@ -808,11 +808,14 @@ async def test_methods_and_options_that_need_written_answers_refuse_typed_questi
         build("gptscore", json_judge(), task="summarization", options={"profile": "typed"})
     with pytest.raises(ConfigurationError, match="n=3 has no effect"):
         build("llm-score", json_judge(), task="summarization", options={"profile": "typed", "n": 3})
-    for method in ("pairwise", "fusion-eval"):
+    for method, others in {"pairwise": {}, "fusion-eval": {"plan": "none"}}.items():
         for name, value in {"temperature": 0.5, "seed": 3, "max_tokens": 99}.items():
-            options = {"profile": "typed", name: value}
+            options = {"profile": "typed", name: value, **others}
             with pytest.raises(ConfigurationError, match=f"{name}={value} has no effect"):
                 build(method, json_judge(), task="summarization", options=options)
+    # the plan is written
+    options = {"profile": "typed", "seed": 3}
+    build("fusion-eval", json_judge(), task="summarization", options=options, tools=["rouge"])
 
 
 WITH_RETRIES = {
