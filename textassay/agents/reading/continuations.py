@@ -63,19 +63,19 @@ def next_example(plain: str, own: str) -> int | None:
     if len(set(names)) == len(names) and not any(map(_is_material, names)):
         return None
     labels = [label for head in heads if (label := _label_of(text, head, own))]
-    known = [one for one in labels if one.kind == "known"]
+    known = [label for label in labels if label.kind == "known"]
     again = _labels_again(labels)
     is_template = (
         bool(again)
-        or len({one.name for one in known}) > 1
+        or len({label.name for label in known}) > 1
         or any(
-            one.number > 1
-            or not _USED_BY_JUDGES.fullmatch(one.name)
-            or _LINE_OF_SIGNS.search(plain, max(0, one.start - WINDOW), one.start)
-            for one in known
+            label.number > 1
+            or not _USED_BY_JUDGES.fullmatch(label.name)
+            or _LINE_OF_SIGNS.search(plain, max(0, label.start - WINDOW), label.start)
+            for label in known
         )
     )
-    return min(one.start for one in known + again) if is_template else None
+    return min(label.start for label in known + again) if is_template else None
 
 
 @lru_cache(maxsize=1024)
@@ -103,10 +103,10 @@ def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:
 
 def _labels_again(labels: list[_Label]) -> list[_Label]:
     """Return the labels of material that are in a later example, too, with a rating between."""
-    first, ratings, found = dict[str, int](), 0, set[str]()
+    first, ratings, again = dict[str, int](), 0, set[str]()
     for label in labels:
         if label.kind == "rating":
             ratings += 1
         elif first.setdefault(label.name, ratings) < ratings:
-            found.add(label.name)
-    return [one for one in labels if one.name in found and one.kind != "rating"]
+            again.add(label.name)
+    return [label for label in labels if label.name in again and label.kind != "rating"]
