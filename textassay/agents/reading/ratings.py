@@ -183,17 +183,15 @@ def _parse(
     own = own_name(aspect, text)
     whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
     question = _Question(scale, form, own, labels)
-    example = next_example(whole, own)
+    found, example = _read(whole, question), next_example(whole, own)
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
-        first, last = _read(before, question), _read(whole, question)
-        if isinstance(first, Rating) and not _is_left_behind(whole, first, last):
+        first = _read(before, question)
+        if isinstance(first, Rating) and not _is_left_behind(whole, first, found):
             return first
         is_continuation = text[:1].isspace() or text.rstrip().endswith(":")
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
-        return last
-    found = _read(whole, question)
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
     return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
 
