@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Generic, Literal, NamedTuple, cast
 
 from textassay.agents.prompt_template import (
@@ -325,6 +325,7 @@ def _server_limit(response: Response, limit: int) -> int:
     return answer_tokens // len(response.samples) if is_clipped else 0
 
 
+@lru_cache(maxsize=256)
 def remind_of(form: str, labels: tuple[str, ...] = ()) -> Callable[[Prompt, Parsed[Any]], Prompt]:
     """Return a function that continues a chat after an unusable answer with a reminder of the form.
 
@@ -359,8 +360,8 @@ def truncation_note(tokens: int) -> tuple[Json, ...]:
 
 def notes_on(answer: Parsed[Any]) -> tuple[Json, ...]:
     """Return evidence on an answer: unusable ones before it, a cut source, the model's thoughts."""
-    unusable = (earlier.note for earlier in answer.earlier)
-    return (*unusable, *truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
+    unusable = tuple([earlier.note for earlier in answer.earlier])
+    return unusable + truncation_note(answer.truncated_tokens) + thought_note(answer.samples)
 
 
 def score_answer(answer: Parsed[Any], **about: Any) -> Score:

@@ -324,13 +324,17 @@ class Scorer:
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
+        form, labels = form_for(aspect, self.form), tuple(aspect.labels)
+        return self._parse(
+            sample.text, scale=aspect.scale, form=form, aspect=aspect.name, labels=labels
+        )
+
+    @cached_property
+    def _parse(self) -> Callable[..., Rating | NoRating]:
         # takes time to import, and no answer is read before the first one has arrived
         from textassay.agents.reading.ratings import parse_rating
 
-        form, labels = form_for(aspect, self.form), tuple(aspect.labels)
-        return parse_rating(
-            sample.text, scale=aspect.scale, form=form, aspect=aspect.name, labels=labels
-        )
+        return parse_rating
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         """Read one of several samples; a rating at the place of a cut may be incomplete."""
