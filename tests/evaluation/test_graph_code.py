@@ -324,6 +324,43 @@ print(code_digests(graph)["scores"])
     assert (digest(tmp_path, 2) == before) == ((least, more) == (1, ""))
 
 
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "import own_rules.words as words; value = words.LEAST",
+        "from own_rules.words import LEAST as value",
+        "value = (lambda: own_rules.words.LEAST)()",
+        "value = module.LEAST",
+    ],
+    ids=["imported as it runs", "a name imported as it runs", "a package", "in a closure"],
+)
+def test_modules_beside_it_count_however_code_reaches_them(uses, tmp_path, monkeypatch):
+    """The package is a folder without `__init__.py`, and another module is not installed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "own_rules" / "words.py"
+    file.parent.mkdir()
+    code = f"""
+import own_rules.words
+def make(module):
+    async def rule(example: Example, aspect: Aspect) -> Score:
+        try:
+            import colorsys, not_installed
+        except ImportError:
+            {uses}
+        return Score(id=example.id, aspect=aspect.label, value=value, how="tool")
+    return rule
+rule = make(own_rules.words)
+"""
+
+    def digest(least: int) -> dict[str, str]:
+        file.write_text(f"LEAST = {least:<{least}}", encoding="utf-8")  # Python compares lengths
+        for name in ("own_rules", "own_rules.words"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        return code_digests(graph_of(rule_of(code, None)))
+
+    assert digest(1) == digest(1) != digest(2)
+
+
 async def test_a_run_is_not_resumed_with_another_rule_and_its_scores_are_signed(tmp_path):
     async def judged(value: int, **out):
         graph = graph_of(rule_of(KINDS["a closure"], value))

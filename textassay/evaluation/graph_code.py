@@ -15,8 +15,11 @@ that differs between processes, such as a start time.
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import functools
 import hashlib
+import importlib.util
 import inspect
 import os
 import re
@@ -190,15 +193,23 @@ class _Describer:
         return f"function {_source(function.__code__)} {self.value(uses)}"
 
     def _globals(self, function: types.FunctionType) -> dict[str, Any]:
-        """Return the global values that a function mentions, also in the user's modules."""
-        items: dict[str, Any] = {}
-        mentioned = set(_names(function.__code__))
-        for name in mentioned & function.__globals__.keys():
-            value = function.__globals__[name]
-            items[name] = value
-            if isinstance(value, types.ModuleType) and not _is_installed(value):
-                attributes = mentioned & vars(value).keys()
-                items |= {f"{name}.{attribute}": vars(value)[attribute] for attribute in attributes}
+        """Return the global values that a function mentions, also in the user's modules.
+
+        The modules are global, in the closure, imported when the function runs, or in one of these.
+        """
+        mentioned = sorted({name for code in _codes(function.__code__) for name in code.co_names})
+        items = {n: function.__globals__[n] for n in mentioned if n in function.__globals__}
+        values = deque([*items.values(), *_closure(function).values(), *_local_imports(function)])
+        followed: set[str] = set()
+        while values:
+            module = values.popleft()
+            if not isinstance(module, types.ModuleType) or _is_installed(module):
+                continue
+            if module.__name__ not in followed:
+                followed.add(module.__name__)
+                inside = {name: vars(module)[name] for name in mentioned if name in vars(module)}
+                items |= {f"{module.__name__}.{name}": value for name, value in inside.items()}
+                values.extend(inside.values())
         return items
 
     def _class(self, kind: type) -> str:
@@ -265,12 +276,37 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
     return values
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the global names and the attributes that code and its inner functions mention."""
-    yield from code.co_names
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield code and the code of its inner functions."""
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from _codes(constant)
+
+
+def _local_imports(function: types.FunctionType) -> Iterator[types.ModuleType]:
+    """Import and yield the user's modules that a function imports when it runs."""
+    for code in _codes(function.__code__):
+        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+        for at, step in enumerate(steps):
+            if step.opname == "IMPORT_NAME":
+                level, names = steps[at - 2].argval, steps[at - 1].argval
+                if level or _is_own(step.argval.partition(".")[0]):
+                    # an optional module
+                    with contextlib.suppress(ImportError):
+                        yield __import__(step.argval, function.__globals__, None, names, level)
+
+
+def _is_own(name: str) -> bool:
+    """Return whether the user wrote the module or package that is found under a name."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # a module that was not imported from a file
+        return False
+    if not spec:
+        return False
+    places = (spec.origin,) if spec.has_location else spec.submodule_search_locations or ()
+    return not all(_is_known(place) for place in places if place)
 
 
 def _source(code: types.CodeType) -> str:
@@ -305,7 +341,8 @@ def _is_installed(module: types.ModuleType | None) -> bool:
     """Return whether a module is Python's, an installed package's, or this package's."""
     if module is None:
         return False
-    path = getattr(module, "__file__", None)
+    # a folder without `__init__.py` has no file
+    path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
     return module.__name__ != "__main__" if path is None else _is_known(path)
 
 
