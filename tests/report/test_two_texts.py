@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.report.test_headline import words_of
+from textassay import Run
 from textassay.report import write_report
 from textassay.report.page import build_content, join_runs
 from textassay.report.source import open_both, open_runs
@@ -93,6 +94,25 @@ def test_a_text_that_both_judged_is_shown_once(tmp_path):
     ]
     write_report(folders, tmp_path / "page.html")
     assert "Text of B" not in words_of((tmp_path / "page.html").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("field", ["source", "context"])
+def test_a_text_that_was_made_from_something_else_is_shown_with_both(field, tmp_path):
+    """The comparison says so: equal answers to other questions are no second opinion."""
+    folders = [
+        write_run(
+            tmp_path,
+            name,
+            [{**row, field: f"{name} {row['id']}"} for row in rows("Same")],
+            [3] * 40,
+        )
+        for name in ("one", "two")
+    ]
+    write_report(folders, tmp_path / "page.html")
+    page = words_of((tmp_path / "page.html").read_text("utf-8"))
+    assert re.search(r"one q\d+\s+What the text of B was made from\s.*?two q\d", page)
+    [note] = Run(folders[0]).compare(folders[1]).notes
+    assert note.text.startswith("40 texts have another source or other passages in a than in b")
 
 
 def test_head_and_list_subtract_in_one_direction(runs):

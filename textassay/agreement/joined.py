@@ -317,11 +317,11 @@ class People:
             source_of = sources_by_id(judged)
             named = {id_: name or source_of.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
-        seen_by_judge = (
+        self._seen_by_judge = (
             {} if examples.is_same_file(judged) else {e.id: material_digests(e) for e in judged}
         )
         self.of_other_source = [
-            not all(map(may_be_one_text, digests, seen_by_judge.get(example, digests)))
+            not all(map(may_be_one_text, digests, self._seen_by_judge.get(example, digests)))
             for example, digests in zip(self._examples, self._materials, strict=True)
         ]
         """Whether each row's source or passages differ from what the judge saw under its id, as far
@@ -372,6 +372,10 @@ class People:
             not text and example in judged and bool(human or single)
             for example, text, human, single in rows
         )
+
+    def materials(self) -> dict[str, tuple[str, str]]:
+        """Return digests of the source and the passages that the judge saw, by id."""
+        return dict(zip(self._examples, self._materials, strict=True)) | self._seen_by_judge
 
     def count_other_sources(self) -> int:
         """Return the number of rated rows whose text was judged with another source."""

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.agreement.joined import People, join_notes, outside_subsets, subset_names
+from textassay.agreement.joined import (
+    People,
+    join_notes,
+    outside_subsets,
+    some_ids,
+    subset_names,
+)
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import can_compare, compare_runs, of_ids
@@ -279,6 +285,7 @@ def compare_sides(
                 a.recorded, b.recorded, rated, a.labels, other_labels=b.labels, aspects=names,
                 seed=seed,
             )  # fmt: skip
+    notes += _other_source_notes(a, b)
     changes = changes_between(a, b, [row.aspect for row in rows if row.same_scale])
     whole = RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
     if by is None:
@@ -386,6 +393,26 @@ def _people_of_both(
     if people:
         notes += join_notes((), other_sources=people.count_other_sources())
     return people, notes
+
+
+def _other_source_notes(a: RunSide, b: RunSide) -> Iterator[Note]:
+    """Yield the number of equal texts that the runs judged with different sources."""
+    if not (a.people and b.people):
+        return
+    texts, seen = [texts_judged(side.judged) for side in (a, b)], b.people.materials()
+    others = [
+        id_
+        for id_, materials in a.people.materials().items()
+        if id_ in texts[0].keys() & texts[1].keys() & seen.keys()
+        and may_be_one_text(texts[0][id_], texts[1][id_])
+        and not all(map(may_be_one_text, materials, seen[id_]))
+    ]
+    if others:
+        yield Note(
+            f"{len(others)} texts have another source or other passages in a than in b"
+            f" ({some_ids(others)}), so their differences are differences of these, too",
+            warning=True,
+        )
 
 
 def _count_rated(people: People, aspects: Iterable[str]) -> int:

@@ -27,7 +27,7 @@ from textassay.arrays import Floats
 from textassay.report.rendering import visible
 from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import material_digests, text_digest
 from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
@@ -289,7 +289,9 @@ class ShownScore:
     other: float | None
     """Value in the second run."""
     other_example: Example | None
-    """The second run's text under this id, if it differs."""
+    """The second run's example under this id, if its text, source or passages differ."""
+    other_given: list[Part]
+    """The texts that it was made from, if they differ."""
     flips: bool
     """Whether the change crosses the middle of the scale."""
     obtained: str
@@ -353,15 +355,18 @@ def show_score(
     score = run.table.score(row)
     scale = run.labels.get(score.aspect)
     example = data.examples.get(score.id)
+    other = _other(example, second, score.id)
+    given, other_given = (parts_of(one, MAX_TEXT) if one else [] for one in (example, other))
     return ShownScore(
         score=score,
         example=example,
-        given=parts_of(example, MAX_TEXT) if example else [],
+        given=given,
         human=number_or_none(joined.human[row]),
         gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
         other=number_or_none(joined.other[row]),
-        other_example=_other(example, second, score.id),
+        other_example=other,
+        other_given=[] if other_given == given else other_given,
         flips=bool(joined.flips[row]),
         obtained=describe_how(score),
         evidence=group_lines(evidence_lines(score)),
@@ -370,11 +375,15 @@ def show_score(
 
 
 def _other(example: Example | None, second: DataSource | None, id_: str) -> Example | None:
-    """Return the second run's example under an id, unless it has the same text."""
+    """Return the second run's example under an id, unless text, source and passages are equal."""
     other = second.examples.get(id_) if second else None
     if not other or other is example:
         return None
-    return None if example and text_digest(example) == text_digest(other) else other
+    is_equal = example and (
+        text_digest(example) == text_digest(other)
+        and material_digests(example) == material_digests(other)
+    )
+    return None if is_equal else other
 
 
 def _known_values(column: Floats) -> Floats:
@@ -525,7 +534,7 @@ def detail(
 ) -> dict[str, Any]:
     """Return one example as the page shows it: its texts, ratings and the evidence of its scores.
 
-    `other` is the second run's example under the same id, if its text differs.
+    `other` is the second run's example under the same id, if it differs.
     """
     fields: dict[str, Any] = {
         "scores": [
