@@ -362,6 +362,7 @@ LISTS = {
     "an array": """array(["It's one.", 'Two'], dtype=object)""",
     "missing ones": """["It's one.", nan, 'Two', None]""",
     "numpy's texts": """[np.str_("It's one."), np.str_('Two')]""",
+    "a tuple of them": """(np.str_("It's one."), np.str_('Two'))""",
     "a set": """{'It\\'s one.', 'Two'}""",
     "a deque": """deque(["It's one.", 'Two'], maxlen=9)""",
     "numpy's newer texts": """array(["It's one.", 'Two'], dtype=StringDType(na_object=nan))""",

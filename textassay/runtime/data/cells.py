@@ -180,7 +180,8 @@ def finite(text: str) -> float | None:
 
 _BEGINS_LIST = lazy_pattern(
     r"\s*(?:\[\s*(?:['\"\[{(]|(?:array|list|tuple|np\.\w+)\(|[A-Z]\w*\()"
-    r"|(?:array|deque|tuple|frozenset)\(|c\(\s*['\"]|\(\s*['\"].*\)$|\{\s*['\"].*\}$"
+    r"|(?:array|deque|tuple|frozenset)\(|c\(\s*['\"]"
+    r"|\(\s*(?:['\"]|(?:array|np\.\w+)\().*\)$|\{\s*(?:['\"]|np\.\w+\().*\}$"
     r"|\[(?:None|null|[Nn]a[Nn]|<NA>|[\s,])*\]\s*$|(?:set|tuple|list)?\(\s*\)$|<\w*Array>\n\[)",
     re.DOTALL,
 )
