@@ -85,6 +85,8 @@ def test_a_judge_that_favors_systems_is_found_out_only_by_their_names():
     unseen = draw(kind, (100, 4), np.random.default_rng(0), systems=False)
     assert assess(unseen).uses["compare"].answer == "corrected"
     assert "No column names the system of each text" in assess(unseen).uses["compare"].why
+    alone = replace(seen, groups=np.arange(len(seen.groups)), has_groups=False)
+    assert "No column names the source, which pairs" in assess(alone).uses["compare"].why
 
 
 @pytest.mark.parametrize(

@@ -388,11 +388,12 @@ class _Assessment:
         if figure.is_above(LIMITS.follows_blind) and not self.order.reversed:
             closely = f"The judge follows people closely: {self._correlation(figure)}."
             return UseVerdict("yes", f"{closely} {self._detectable_text()}")
-        whose = (
-            "No column names the system of each text, so it is unknown whether the judge favors one"
-            if not self.order.systems
-            else "These systems are too few or too alike to show whether the judge favors one"
-        )
+        if self.order.systems:
+            whose = "These systems are too few or too alike to show whether the judge favors one"
+        else:
+            named = bool((self.pair.systems >= 0).any())
+            lacking = "the source, which pairs systems," if named else "the system of each text,"
+            whose = f"No column names {lacking} so it is unknown whether the judge favors one"
         reason = f"{whose}, and it does not follow people closely enough to ignore this."
         return self._with_detectable(self._correction(figure, reason))
 
