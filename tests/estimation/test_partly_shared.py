@@ -162,6 +162,9 @@ def test_a_shared_text_without_a_score_throws_no_other_text_away(source):
     assert row.difference.low == pytest.approx(before.difference.low)
     with pytest.raises(DataError, match="no text has a score of 'x' in both runs"):
         compare_runs(a, b, People(rows))
+    if not source:
+        with pytest.raises(DataError, match=r"1 have an id in both, .*unscored; give DATA"):
+            compare_runs(a, b)
 
 
 @pytest.mark.parametrize("texts", [1, 3])

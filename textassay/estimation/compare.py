@@ -213,8 +213,14 @@ class _Options:
             )
             return replace(self._compare_independent(aspect, first, second), unscored=len(shared))
         if not pairs:
+            others = (
+                "; give DATA, whose sources tell whether the other texts are independent samples"
+                if all(alone) and not self.sources
+                else ""
+            )
             raise DataError(
-                f"no text has a score of {aspect!r} in both runs; one run left each unscored"
+                f"no text has a score of {aspect!r} in both runs: {len(shared)} have an id in both,"
+                f" and one run left each of these unscored{others}"
             )
         codes = group_codes(self.sources.get(id_) for id_, *_ in pairs)
         x, y = np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs])
