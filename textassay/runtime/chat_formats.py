@@ -128,14 +128,23 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
 
 
 def read_tools(value: Any) -> str:
-    """Return definitions of tools as the text of a system message."""
+    """Return definitions of tools as the text of a system message.
+
+    Raises:
+        ValueError: One of them is neither a text nor an object with the name of a tool.
+    """
     if isinstance(value, str):
         return f"Tools:\n{value}"
     items = [value] if isinstance(value, Mapping) else value
     if not isinstance(items, list | tuple):
         raise ValueError(f"should be a list of tools, not {short_repr(value)}")
     lines = []
-    for item in items:
+    for number, item in enumerate(items, start=1):
+        if not _has_tool_name(item):
+            raise ValueError(
+                f"tool {number} should be a text, or an object with the name of a tool, not"
+                f" {short_repr(item)}"
+            )
         tool = _inner(item, "tool")
         tool = _inner(tool, "function") if isinstance(tool, Mapping) else tool
         if not isinstance(tool, Mapping) or "name" not in tool:
@@ -145,6 +154,15 @@ def read_tools(value: Any) -> str:
         about = f": {tool['description']}" if tool.get("description") else ""
         lines.append(f"- {tool['name']}{about}{f' {as_json_text(rest)}' if rest else ''}")
     return "\n".join(["Tools:", *lines])
+
+
+def _has_tool_name(item: Any) -> bool:
+    """Return whether a definition is a text, or has a name or a type, which hosted tools have."""
+    if not isinstance(item, Mapping):
+        return isinstance(item, str)
+    named = any(isinstance(item.get(name), str) for name in ("name", "type", "title"))
+    inside = (part if isinstance(part, list | tuple) else [part] for part in item.values())
+    return named or any(isinstance(p, Mapping) and _has_tool_name(p) for ps in inside for p in ps)
 
 
 def message_text(content: Any, images: ImageReader | None = None) -> str:
@@ -347,18 +365,23 @@ def _calls_in_fields(
         entries += calls if isinstance(calls, list | tuple) else [calls]
     if isinstance(item.get("function_call"), Mapping):
         entries.append(item["function_call"])
-    return [read_call(call, images) for call in entries if isinstance(call, Mapping)]
+    return [read_call(call, images) for call in entries if call]
 
 
-def read_call(
-    call: Mapping[str, Any], images: ImageReader | None = None
-) -> tuple[ToolCall, str | None]:
-    """Return a call of a tool, with its result if there is one."""
-    call = _inner(call, "tool_call")
+def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, str | None]:
+    """Return a call of a tool, with its result if there is one.
+
+    Raises:
+        ValueError: It does not name a tool.
+    """
+    found = {"name": call} if isinstance(call, str) else call
+    call = _inner(found, "tool_call") if isinstance(found, Mapping) else {}
     function = call.get("function")
     inner = function if isinstance(function, Mapping) else call
     name = inner.get("name") or inner.get("toolName")
     name = name or (function if isinstance(function, str) else "")
+    if not name:
+        raise ValueError(f"has a call without the name of a tool: {short_repr(found)}")
     names = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
     arguments = next((inner[key] for key in names if inner.get(key) is not None), None)
     output = call.get("output", call.get("result"))

@@ -49,7 +49,7 @@ def saved(folder: Path, content: str | bytes, name: str = "data.jsonl") -> Path:
     return path
 
 
-def read(source: Any, **fields: str) -> list[Example]:
+def read(source: Any, /, **fields: str) -> list[Example]:
     return list(Examples(source, fields=fields or None))
 
 

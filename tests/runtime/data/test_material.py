@@ -187,6 +187,23 @@ def test_the_judged_turn_is_where_it_was_said(
     assert list(Examples([row], unit="turn"))[-1].output == output
 
 
+def test_a_chat_that_is_a_text_is_shown_as_the_source_and_reported() -> None:
+    rows = [{"conversation": "Hi.", "output": "x"}, {"conversation": chat("Hi."), "output": "y"}]
+    assert read(rows)[0].source == "Hi."
+    assert Examples(rows).check().notices == ("the text in 'conversation' is shown as the source",)
+    assert Examples(rows[1:]).check().notices == ()
+
+
+@pytest.mark.parametrize(
+    "tool",
+    ["add", {"name": "add"}, {"type": "web_search"}, {"function": {"name": "add"}},
+     {"functionDeclarations": [{"name": "add"}]}, {"toolSpec": {"name": "add"}},
+     {"title": "add", "type": "object"}],
+)  # fmt: skip
+def test_a_tool_is_a_text_or_an_object_with_a_name(tool: Any) -> None:
+    assert "Tools:\n- " in str(read([{"output": "x", "tools": [tool]}])[0].source)
+
+
 def test_a_chat_may_be_a_text_and_an_output_the_response_of_a_model() -> None:
     response = {"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}
     (example,) = read([{"messages": "A: Hi", "output": response}])
@@ -258,7 +275,7 @@ def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> Non
 FILE = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
 ATTACHED = (
     "has the attachment 'a.pdf', which is not an image and would not be shown; put its text into"
-    " the message, or remove it"
+    ' the message, or remove it; if it is something else, leave it out: fields={"messages": "meta"}'
 )
 
 
@@ -354,7 +371,23 @@ UNUSABLE = [
     ({"tool_calls": 3}, "tool_calls"),
     ({"photo": "scan.png"}, "photo"),
     ({"pred": 0, "output": None, "text": "A text."}, "pred"),
-]
+    *(
+        ({name: value}, name)
+        for name, values in {
+            "messages": [5, [5], {"a": 1}, [{"role": "user"}],
+                         [{"role": "user", "content": "x", "tool_calls": [{"a": 1}]}]],
+            "source": [5, True, ["a", "b"], {"a": 1}],
+            "context": [5, [{"id": 1}], [["a"]], {"a": [1]}],
+            "passages": [5, [{"id": 1}], {"a": [1]}],
+            "references": [True, {"a": 1}, [{"a": 1}]],
+            "images": [5, {"a": 1}, [{"url": 5}], "absent.png"],
+            "tools": [5, [5], [{"a": 1}], {"a": 1}, [{"function": {}}], [{"name": 5}]],
+            "tools_called": [5, [5], "add", [{"a": 1}]],
+            "rubric": [5, "text", [{"x": 1}], [{"criterion": 5}]],
+        }.items()
+        for value in values
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "field"), UNUSABLE)

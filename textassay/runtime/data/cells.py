@@ -95,8 +95,10 @@ KEYED = ("human", "metrics", "annotators", "meta")
 class FieldError(ValueError):
     """A row that is not a valid example."""
 
-    def __init__(self, field: str | None, problem: str) -> None:
+    def __init__(self, field: str | None, problem: str, *, column: str | None = None) -> None:
         super().__init__(problem if field is None else f"field {field!r}: {problem}")
+        self.column = field if column is None else column
+        """The column of the field, which may be a part of it."""
 
 
 def cell_from_text(

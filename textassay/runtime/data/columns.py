@@ -25,6 +25,7 @@ from textassay.runtime.data.cells import (
     finite,
     how_to_name,
     json_cell,
+    list_or_text,
     objects_in_cell,
     texts_in,
     to_json_value,
@@ -172,6 +173,7 @@ class FieldReader:
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
         self._taken_for_output: dict[str, None] = {}
+        self._chats_as_text: dict[str, None] = {}
         self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
@@ -194,6 +196,15 @@ class FieldReader:
         """Return the example of a row; an `Example` is checked, as copies are not validated."""
         if isinstance(row, Example):
             return _check_copy(row)
+        try:
+            return self._example(row, decimal, is_plain)
+        except FieldError as error:
+            # a field of another tool's export is not a column of the row
+            if error.column is None or error.column not in row:
+                raise
+            raise FieldError(None, f"{error}{how_to_map(error.column)}") from None
+
+    def _example(self, row: Any, decimal: Decimal | None, is_plain: bool) -> Example:
         # the exact type first: `isinstance` of an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
@@ -260,6 +271,8 @@ class FieldReader:
             or type(get("context")) in (list, dict)
             or type(get("output")) in (list, dict)
         ):
+            if type(chat := get("messages")) is str and type(list_or_text(chat)) is str:
+                self._chats_as_text[layout.key_of["messages"]] = None
             further = [(key, name, row[key]) for key, name in layout.further]
             images = ImageReader(self._folder)
             fields = assemble(fields, further, layout.key_of, self._chars, images)
@@ -279,7 +292,8 @@ class FieldReader:
     @property
     def notices(self) -> tuple[str, ...]:
         """How columns and ratings were read; complete after all rows are read."""
-        notes = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
+        notes = [f"the column {name!r} is judged, as the output" for name in self._taken_for_output]
+        notes += [f"the text in {name!r} is shown as the source" for name in self._chats_as_text]
         return (*notes, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:
@@ -332,7 +346,7 @@ class FieldReader:
                 raise FieldError(
                     key,
                     f"means {target!r}, and so does {other!r}; say what it is, such as"
-                    f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
+                    f' fields={{"{key}": "context"}}',
                 )
         if layout.generic:
             others = [key for key in layout.unseen if is_running_text(row[key])]
@@ -685,7 +699,7 @@ def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
     elif isinstance(first["input"], Mapping) and first["input"]:
         inner = next(iter(first["input"]))
         problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{name}"}}'
-    return FieldError(path, f"{problem}{how_to_map(key)}")
+    return FieldError(path, problem, column=key)
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:

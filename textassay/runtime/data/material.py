@@ -103,7 +103,8 @@ BY_PLACE = {
 JOINED = frozenset({"context", "images"})
 """Fields that use all of their columns."""
 MATERIAL = frozenset({
-    "source", "context", "references", "messages", "images", "tools", "tools_called", "rubric",
+    "source", "context", "passages", "references", "messages", "images", "tools", "tools_called",
+    "rubric",
 })  # fmt: skip
 """Fields whose columns may not be omitted silently, since a judge was meant to see them."""
 
@@ -268,14 +269,14 @@ def assemble(
         key = keys.get("messages") or keys.get("context") or keys.get("source") or "messages"
         return with_material(complete, images=images, chars=chars)
     except ValueError as error:
-        raise FieldError(key, f"{error}{how_to_map(key)}") from None
+        raise FieldError(key, str(error)) from None
 
 
-def how_to_map(key: str) -> str:
+def how_to_map(column: str) -> str:
     """Return advice about a column whose value does not fit its name."""
-    if key in NAMES or meaning_of(key)[0] not in {*MATERIAL, "output"}:
-        return ""
-    return f'; if it is something else, leave it out: fields={{"{key}": "meta"}}'
+    is_material = column != "output" and meaning_of(column)[0] in {*MATERIAL, "output"}
+    advice = f'; if it is something else, leave it out: fields={{"{column}": "meta"}}'
+    return advice if is_material else ""
 
 
 def _parse_list(value: Any) -> Any:
@@ -414,11 +415,7 @@ def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
         return
     if not isinstance(value, list):
         raise ValueError("should be a list of calls, each with the name of a tool")
-    called = [
-        read_call({"name": call} if isinstance(call, str) else call, images)
-        for call in value
-        if isinstance(call, Mapping | str)
-    ]
+    called = [read_call(call, images) for call in value if call is not None]
     calls_there = {call for message in messages for call in message.calls}
     if all(call in calls_there for call, _ in called):
         return
