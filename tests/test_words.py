@@ -22,9 +22,9 @@ DIALECT = re.compile(
 # Functions are named by a verb or a noun; properties and the constructor `Score.unscored` may be
 # adjectives.
 PARTICIPLE = re.compile(
-    r"(?<!property\n)^ {0,4}(?:async )?def _?(?!(?:seed|feed|need|weed|_?embed|unscored)\()"
+    r"(?<!property\n)^ *(?:async )?def _?(?!(?:seed|feed|need|weed|_?embed|unscored)\()"
     r"(?:[a-z]+ed|seen|shown|known|given|kept|held|made|found|left|sent|chosen|written|taken|drawn"
-    r"|bound)\(",
+    r"|bound|won|laid)(?:_out)?\(",
     re.MULTILINE,
 )
 # No word boundary before it: names join words with underscores, and words have prefixes.

@@ -57,7 +57,7 @@ from textassay.runtime.messages import Example, Scale, Score
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel
-from textassay.runtime.storage.cache_folder import prepare
+from textassay.runtime.storage.answer_admin import prepare
 from textassay.runtime.storage.files import read_regular, write_json
 from textassay.runtime.storage.run_files import lower_is_better
 from textassay.table import Estimate

@@ -19,7 +19,7 @@ from textassay.agreement.labels import (
     compare_labels,
     mean_interval,
     set_agreement,
-    span_of,
+    with_interval,
 )
 from textassay.estimation.compared_agreement import label_difference
 from textassay.runtime.errors import DataError
@@ -402,7 +402,7 @@ def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them(rng):
 )
 def test_an_interval_holds_what_was_found_and_most_of_each_part(value, parts):
     arrays = [np.array(part) for part in parts]
-    low, high = span_of(value, arrays).ends
+    low, high = with_interval(value, arrays).ends
     assert low <= value <= high
     for defined in (part[~np.isnan(part)] for part in arrays):
         assert np.sum((defined < low) | (defined > high)) <= 0.05 * len(defined) + 2

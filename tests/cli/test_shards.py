@@ -6,7 +6,7 @@ import json
 import shutil
 
 from tests.cli.harness import flags, read_json, rows_of, score, textassay, verdicts, write_lines
-from textassay.runtime.storage.cache_folder import info
+from textassay.runtime.storage.answer_admin import info
 
 __all__ = ["flags", "score"]
 

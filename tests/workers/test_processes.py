@@ -22,7 +22,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
 from textassay.runtime.garbage import NEW_OBJECTS
 from textassay.runtime.settings import OneOfEndpoints, Settings
-from textassay.runtime.storage.cache_folder import info
+from textassay.runtime.storage.answer_admin import info
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.workers.worker import scratch_folder
 

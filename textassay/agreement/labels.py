@@ -178,7 +178,7 @@ def _agreement_of(
         resampled = _weigh_tables(
             tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
         )
-        spans = _spans_of(measures, resampled)
+        spans = _with_intervals(measures, resampled)
         if count > 2 and whole.sum(axis=1).min() < 5:
             # the mean would be over the labels that happen to occur
             means = "balanced_accuracy", "macro_f1"
@@ -241,17 +241,19 @@ def _parts(weighted: Iterable[Weighted]) -> dict[str, list[Floats]]:
     }
 
 
-def _spans_of(measures: Mapping[str, Floats], weighted: Iterable[Weighted]) -> dict[str, Estimate]:
+def _with_intervals(
+    measures: Mapping[str, Floats], weighted: Iterable[Weighted]
+) -> dict[str, Estimate]:
     """Return the measures that are defined, with their intervals."""
     parts = _parts(weighted)
     return {
-        name: span_of(values[0], parts[name])
+        name: with_interval(values[0], parts[name])
         for name, values in measures.items()
         if not np.isnan(values[0])
     }
 
 
-def span_of(value: float, parts: Iterable[Floats]) -> Estimate:
+def with_interval(value: float, parts: Iterable[Floats]) -> Estimate:
     """Return a value with an interval around it that holds the middle 95 % of each part."""
     ends = [float(value)]
     for part in parts:
@@ -319,7 +321,7 @@ def mean_interval(
     total, part = weights @ rows, weights @ sums
     more = rng.gamma(_CELL, _rows_per_observation(rows, sums), size=(2, resamples))
     means = part / total, (part + more[0]) / (total + more.sum(axis=0))
-    return span_of(values.mean(), means)
+    return with_interval(values.mean(), means)
 
 
 def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
@@ -488,7 +490,7 @@ def _difference(a: float, b: float, resampled: Sequence[Floats]) -> Difference:
         tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
         # this number of weightings cannot show a smaller one
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
-    return Difference(first, second, span_of(value, resampled), p)
+    return Difference(first, second, with_interval(value, resampled), p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -609,7 +611,7 @@ def with_auc(
             ends = rng.gamma(_CELL / 2, size, size=(2, 2, len(weights), 1))
             more = (np.hstack([low, c, high]) for c, (low, high) in zip(counted, ends, strict=True))
             parts.append((_area(*counted), _area(*more)))
-        area = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
+        area = with_interval(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
     return replace(agreement, measures={**agreement.measures, "auc": Measure(area, 0.5)})
 
 
@@ -748,7 +750,7 @@ def set_agreement(
             tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
             for weights in _random_weights(np.ones(number), bootstrap, 200, rng)
         )
-        spans = _spans_of(measures, resampled)
+        spans = _with_intervals(measures, resampled)
     return SetAgreement(
         labels=tuple(labels), n=len(rows), coverage=pairs.coverage,
         groups=number if pairs.has_groups else None,

@@ -34,13 +34,15 @@ def commands_for(row: VerdictRow, reading: Reading) -> tuple[str, ...]:
 def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
     if reading.arguments:
         for use, verdict in row.uses.items():
-            if (command := _of(use, verdict.answer, row, reading)) is not None:
+            if (command := _command_for(use, verdict.answer, row, reading)) is not None:
                 yield _command_line(command[0], *reading.arguments, *command[1:])
     if reading.data:
         yield _command_line("check", *reading.data, *reading.options, "--html", "check.html")
 
 
-def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, ...] | None:
+def _command_for(
+    use: Use, answer: str, row: VerdictRow, reading: Reading
+) -> tuple[str, ...] | None:
     by = ("--by", "system") if reading.has_systems else ()
     match use, answer:
         case ("compare", "yes" | "corrected") | ("means", "corrected"):

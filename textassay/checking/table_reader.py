@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from textassay.agreement.labels import MAX_LABELS
 from textassay.checking import vocabulary
-from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
+from textassay.runtime.data.numerals import AmbiguousNumber, DecimalMark, read_numeral
 from textassay.runtime.data.separated import Csv, RowSource
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import PAIRS
@@ -70,7 +70,7 @@ class RawTable:
 
     name: str
     columns: dict[str, list[Any]]
-    decimal: Decimal = "."
+    decimal: DecimalMark = "."
     """Decimal mark of numbers written as text."""
     notes: tuple[str, ...] = ()
     """Notes on unusual decisions in reading the table."""
@@ -190,7 +190,7 @@ def _is_rating(item: Any) -> bool:
     return item is None or isinstance(item, int | float) or str(item).casefold() in _YES | _NO
 
 
-def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellReader:
+def read_cells(name: str, cells: Sequence[Any], decimal: DecimalMark = ".") -> CellReader:
     """Read the cells of one column: numbers, words, or long texts.
 
     Args:
@@ -258,7 +258,7 @@ def _is_unscored(text: str, filled: Iterable[str]) -> bool:
     return opposite is None or all(other.casefold() != opposite for other in filled)
 
 
-def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
+def _decimal_mark(texts: Iterable[str], decimal: DecimalMark) -> DecimalMark:
     """Return the decimal mark of a column: beside `4,5`, `4,125` is not four thousand."""
     # a comma that does not separate thousands
     comma = r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])"
@@ -266,7 +266,9 @@ def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
     return "," if has_comma and not any(re.search(r"\d\.\d", text) for text in texts) else decimal
 
 
-def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, float | None] | None:
+def _number(
+    text: str, decimal: DecimalMark, ambiguous: list[str]
+) -> tuple[float, float | None] | None:
     """Return a number and the top of the scale written beside it (`None` without one)."""
     try:
         numeral = read_numeral(text, decimal)

@@ -326,7 +326,9 @@ class _Trial:
             # any number could be the best constant under RMSE; trying the ratings that occur
             # suffices, and the limit avoids one candidate per row for continuous ratings
             values = _most_frequent(self._ratings[inside])
-            shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
+            shares = np.stack(
+                [self._win_rates(np.full(len(self.units), value)) for value in values]
+            )
             picked = []
             for number in np.unique(fold[inside]):
                 best = shares[:, inside & (fold != number)].sum(axis=1).argmax()
@@ -336,7 +338,7 @@ class _Trial:
             usual.append(float(constants[times.argmax()]))
         return best_values, tuple(usual)
 
-    def _won(self, scores: Floats) -> Floats:
+    def _win_rates(self, scores: Floats) -> Floats:
         total = np.zeros(len(scores))
         for rater, rows in self._rows.items():
             # each rater has the same weight however many items they rated, as in the mean rho

@@ -28,7 +28,7 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
-from textassay.runtime.storage.cache_folder import is_cache_folder
+from textassay.runtime.storage.answer_admin import is_cache_folder
 from textassay.runtime.storage.files import digest_of
 from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder

@@ -20,9 +20,9 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import SHARED_BY_ROLES, Settings
 from textassay.runtime.stack import ConnectedModel, connect_model
+from textassay.runtime.storage.answer_admin import holds_answers
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.answers import DiskStore, RecordedAnswers
-from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 

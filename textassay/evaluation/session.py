@@ -125,7 +125,7 @@ class Session:
         self.folder.add_to_manifest({"sent": adaptations} if any(adaptations.values()) else {})
         self.folder.write_summary()
         for name, text in getattr(self.method, "artifacts", dict)().items():
-            self.folder.keep(name, text)
+            self.folder.write_extra_file(name, text)
 
 
 @asynccontextmanager

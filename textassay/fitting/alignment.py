@@ -38,7 +38,7 @@ from textassay.fitting.feature_table import (
 from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import ChosenAggregator, Fitter, Unseen, background_rows, choose
 from textassay.fitting.read_table import human_aspects, read_table
-from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance, row_and_group_counts
 from textassay.fitting.request import FitByModel
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import SCALE, HDEvalOptions, NodeRatings
@@ -333,7 +333,7 @@ class Alignment(ABC):
         rows, aggregator = parts.train, aligned.choice.aggregator
         if self.ships_all:
             rows = rows.join(parts.test)
-            origin["split"]["shipped"] = size_of(rows)
+            origin["split"]["shipped"] = row_and_group_counts(rows)
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         # rows without any usable rating are known only after the judge has answered
         origin["data"]["left_out"] = (

@@ -50,8 +50,8 @@ def provenance(
             "by": "row" if request.split == "row" else table.grouped_by,
             "seed": request.seed,
             **split,
-            "train": size_of(parts.train),
-            "held_out": size_of(parts.test),
+            "train": row_and_group_counts(parts.train),
+            "held_out": row_and_group_counts(parts.test),
         },
         "textassay": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -70,7 +70,7 @@ def human_aspect(name: str, scale: tuple[float, float], definition: str | None =
     return Aspect(name=name, definition=definition or f"{name}, as people rate it.", scale=scale)
 
 
-def size_of(table: FeatureTable) -> Json:
+def row_and_group_counts(table: FeatureTable) -> Json:
     """Return the numbers of rows and groups."""
     return {"rows": len(table.ids), "groups": len(set(table.groups.tolist()))}
 

@@ -28,7 +28,7 @@ from textassay.report.rendering import visible
 from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import material_digests, text_digest
-from textassay.runtime.images import Image, for_page, size_of
+from textassay.runtime.images import Image, for_page, uri_length
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import OUTCOMES
@@ -677,7 +677,7 @@ def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     # most characters of all images on a page; the first ones that fit are shown
     room, keys = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():
-        if (size := size_of(image)) <= min(room, MAX_IMAGE):
+        if (size := uri_length(image)) <= min(room, MAX_IMAGE):
             room -= size
             keys.add(key)
     return frozenset(keys)

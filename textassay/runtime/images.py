@@ -225,7 +225,7 @@ def load(image: Image) -> Image:
     return image.model_copy(update={"place": uri})
 
 
-def size_of(image: Image) -> int:
+def uri_length(image: Image) -> int:
     """Return the approximate length of an image as a data: URI; 0 for an address or a lost file."""
     if image.is_link:
         return 0
@@ -241,8 +241,8 @@ def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
     """Return an image for a page: a short data: URI, its address, or a note."""
     if image.is_link:
         return image.place
-    if size_of(image) > limit:
-        return f"{image.name} (not shown here: {size_of(image) * 3 / 4e3:,.0f} kB)"
+    if uri_length(image) > limit:
+        return f"{image.name} (not shown here: {uri_length(image) * 3 / 4e3:,.0f} kB)"
     try:
         return load(image).place
     except ValueError as error:

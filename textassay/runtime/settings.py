@@ -444,13 +444,13 @@ def takes_arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., R]],
         signature = inspect.signature(source).replace(return_annotation=returned)
 
         @wraps(function)
-        def bound(*args: P.args, **keywords: P.kwargs) -> R:
+        def call(*args: P.args, **keywords: P.kwargs) -> R:
             # so that a missing argument is reported in the caller's terms
             signature.bind(*args, **keywords)
             return function(*args, **keywords)
 
-        target = cast("Any", bound)
+        target = cast("Any", call)
         target.__signature__ = signature
-        return strict_keywords(bound)
+        return strict_keywords(call)
 
     return decorate

@@ -380,7 +380,7 @@ class OnnxEngine(ToolEngine):
         self._output = self._find_output()
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `Engine.evaluate`."""
+        """Answer a batch; see `ToolEngine.evaluate`."""
         padded = pad(batch, self._pad_id)
         feed = {name: padded[name] for name in padded.keys() & self._inputs}
         output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
@@ -617,7 +617,7 @@ class PytorchEngine(ToolEngine):
             self.model = self._model().to(self.device).eval()
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `Engine.evaluate`."""
+        """Answer a batch; see `ToolEngine.evaluate`."""
         with self.torch.inference_mode():
             if self.head == "likelihood":
                 return self._likelihood(batch)

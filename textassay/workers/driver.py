@@ -299,7 +299,7 @@ class Driver:
         # workers have the same version and have validated the scores: they are not parsed
         scores = [ScoreLine.read(line) for line in report.scores]
         new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
-        for score in await self._record.keep(report, new):
+        for score in await self._record.write_report(report, new):
             self._outcomes[score.fields["outcome"]] += 1
             self._done += outstanding.record_score(score.fields["id"], score.fields["aspect"])
         if new:

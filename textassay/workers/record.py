@@ -22,9 +22,9 @@ from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.answer_admin import info, read_answers
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.answers import merge_answers
-from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.workers.worker import OpenedSession, Report, StoredAnswers
@@ -251,7 +251,9 @@ class RunRecord:
             return ExampleQueue(self._examples, self.total, aspects, self.folder.tally.has)
         return ExampleQueue(self._examples, self.total, aspects)
 
-    async def keep(self, report: Report, scores: Sequence[ScoreLine]) -> Sequence[ScoreLine]:
+    async def write_report(
+        self, report: Report, scores: Sequence[ScoreLine]
+    ) -> Sequence[ScoreLine]:
         """Write a report's answers and its expected scores; return the scores as written."""
         # answers first: after a crash between the two, a resumed run finds the paid answers
         if (store := self._store) and report.answers:
@@ -278,7 +280,7 @@ class RunRecord:
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write the method's files for people to read; the first worker's stay."""
         for name, text in texts.items():
-            self.folder.keep(name, text)
+            self.folder.write_extra_file(name, text)
             if (self.folder.path / name).read_text(encoding="utf-8") != text:
                 self.differing.add(name)
 

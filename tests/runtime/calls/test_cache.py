@@ -32,8 +32,8 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
 )
+from textassay.runtime.storage.answer_admin import info, read_answers, verify
 from textassay.runtime.storage.answers import DiskStore
-from textassay.runtime.storage.cache_folder import info, read_answers, verify
 from textassay.runtime.storage.files import decode, encode
 
 FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)

@@ -20,18 +20,18 @@ from tests.runtime.processes import finished, killed_after, start
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.calls.cache import check_entry
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.answer_database import DatabaseReader
-from textassay.runtime.storage.answer_log import log_paths, log_record, logs
-from textassay.runtime.storage.answers import (
-    DiskStore,
-    RecordedAnswers,
-)
-from textassay.runtime.storage.cache_folder import (
+from textassay.runtime.storage.answer_admin import (
     MARKER,
     clear,
     info,
     read_answers,
     verify,
+)
+from textassay.runtime.storage.answer_database import DatabaseReader
+from textassay.runtime.storage.answer_log import log_paths, log_record, logs
+from textassay.runtime.storage.answers import (
+    DiskStore,
+    RecordedAnswers,
 )
 
 POSIX = pytest.mark.skipif(
@@ -524,7 +524,7 @@ import os, sys
 import urllib.parse  # newer Pythons import it late, when another user may not read it
 from pathlib import Path
 from textassay.runtime.storage.answers import RecordedAnswers
-from textassay.runtime.storage.cache_folder import verify
+from textassay.runtime.storage.answer_admin import verify
 
 if os.geteuid() == 0:
     os.setuid(65534)

@@ -25,9 +25,9 @@ Folder = Annotated[Path, syntax.argument("DIR", "Cache folder.")]
 @command("info", group="cache")
 def info(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
     """Show how many answers a cache folder contains."""
-    from textassay.runtime.storage import cache_folder
+    from textassay.runtime.storage import answer_admin
 
-    content = cache_folder.info(folder)
+    content = answer_admin.info(folder)
     document = {"answers": content.entries, "bytes": content.bytes}
     text = f"{content.entries} answers, {content.bytes / 1e6:.1f} MB"
     typer.echo(json.dumps(document) if as_json else text)
@@ -37,9 +37,9 @@ def info(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
 def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
     from textassay.runtime.calls.cache import check_entry
-    from textassay.runtime.storage import cache_folder
+    from textassay.runtime.storage import answer_admin
 
-    content = cache_folder.verify(folder, check_entry)
+    content = answer_admin.verify(folder, check_entry)
     document = {"sound": content.entries, "problems": list(content.problems)}
     text = "\n".join([f"{content.entries} answers are sound", *map(printable, content.problems)])
     typer.echo(json.dumps(document) if as_json else text)
@@ -49,9 +49,9 @@ def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
 @command("clear", group="cache")
 def clear(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
     """Delete all answers of a cache folder."""
-    from textassay.runtime.storage import cache_folder
+    from textassay.runtime.storage import answer_admin
 
-    cleared = cache_folder.clear(folder)
+    cleared = answer_admin.clear(folder)
     document = {"deleted": cleared.entries, "bytes": cleared.bytes}
     text = f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB"
     typer.echo(json.dumps(document) if as_json else text)

@@ -55,7 +55,7 @@ UNUSABLE = (
 """Errors that reading an unusable answer may raise, since its parts may be of any type."""
 
 
-def finish_of(reason: object) -> FinishReason:
+def read_finish_reason(reason: object) -> FinishReason:
     """Return why an answer ended, by the word of its server."""
     word = _plain_reason(reason)
     if word in ("stop", "eostoken"):
@@ -240,7 +240,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     message = choice["message"] if request.messages else choice
     text, thought = read_parts(message.get("content" if request.messages else "text"))
     called = message.get("tool_calls") if request.functions else None
-    finish = finish_of(reason)
+    finish = read_finish_reason(reason)
     if not text and not called and (finish == "filtered" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
@@ -318,7 +318,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
     refusals = [_refusal_in(choice.get("message") or {}) for choice in choices]
     if any(refusals):
         return declined_error(next(filter(None, refusals)))
-    if any(finish_of(c.get("finish_reason")) == "filtered" for c in choices):
+    if any(read_finish_reason(c.get("finish_reason")) == "filtered" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
         f"the answer contains no text (finish_reason {choices[0].get('finish_reason')!a})"

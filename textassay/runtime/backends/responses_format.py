@@ -13,11 +13,11 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     declined_error,
-    finish_of,
     merge_bodies,
     prefix_fields,
     put_images,
     raise_unusable,
+    read_finish_reason,
     schema_field,
     with_logprobs,
 )
@@ -104,7 +104,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
             raise http_errors.from_error_payload(payload, http_errors.ServerName("the model"))
         parts = _parts_of(payload["output"])
         text, thought = read_parts(parts)
-        finish = _finish_of(payload)
+        finish = _finish_reason(payload)
         broken_off = ("queued", "in_progress", "incomplete", "cancelled", "failed")
         if finish == "other" and payload["status"] in broken_off:
             raise MalformedResponse(
@@ -141,7 +141,7 @@ def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return parts
 
 
-def _finish_of(payload: Mapping[str, Any]) -> FinishReason:
+def _finish_reason(payload: Mapping[str, Any]) -> FinishReason:
     if payload.get("status") == "incomplete":
-        return finish_of((payload.get("incomplete_details") or {}).get("reason"))
+        return read_finish_reason((payload.get("incomplete_details") or {}).get("reason"))
     return "stop" if payload.get("status") in ("completed", None) else "other"

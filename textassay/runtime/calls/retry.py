@@ -289,7 +289,7 @@ class HealthModel(Wrapper):
                 if health.finds_no_model(error, call):
                     raise ModelNotFound(str(error)) from error
                 if isinstance(error, FatalModelError):
-                    raise await self._own_refusal(error, call, answered_before) from error
+                    raise await self._blame_text_or_server(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since
                 # waiting only helps if the server worked before
@@ -307,7 +307,7 @@ class HealthModel(Wrapper):
                 health.consecutive_failures = 0
                 return answer
 
-    async def _own_refusal(
+    async def _blame_text_or_server(
         self, error: FatalModelError, call: Call, answered_before: int
     ) -> ModelError:
         """Return `RequestRefused` if other texts are answered, else the error unchanged."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
-from textassay.runtime.data.numerals import Decimal, PercentColumns
+from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
@@ -72,7 +72,7 @@ class RowsByRater(RowSource):
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.decimal: Decimal = table.decimal or "."
+        self.decimal: DecimalMark = table.decimal or "."
         self.fields = {
             key: ours
             for key, ours in fields.items()

@@ -19,7 +19,7 @@ import orjson
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, short_repr
 from textassay.runtime.data.literals import LiteralError, parse_literal
-from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns, read_numeral
+from textassay.runtime.data.numerals import DecimalMark, NumeralError, PercentColumns, read_numeral
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:
@@ -106,7 +106,7 @@ def cell_from_text(
     name: str,
     text: str,
     is_label: Callable[[str], bool],
-    decimal: Decimal,
+    decimal: DecimalMark,
     percents: PercentColumns,
 ) -> Any:
     """Return the value of a cell of a flat table."""
@@ -143,7 +143,7 @@ def how_to_name(key: str, name: str) -> str:
     )
 
 
-def _number_in(key: str, text: str, decimal: Decimal, percents: PercentColumns) -> float:
+def _number_in(key: str, text: str, decimal: DecimalMark, percents: PercentColumns) -> float:
     """Return the number that is written in a cell."""
     try:
         numeral = read_numeral(text, decimal)

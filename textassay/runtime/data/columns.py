@@ -49,7 +49,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
-from textassay.runtime.data.numerals import Decimal, PercentColumns
+from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader, refuse_index
 from textassay.runtime.data.ratings import (
@@ -191,7 +191,7 @@ class FieldReader:
                 )
 
     def example(
-        self, row: Any, *, decimal: Decimal | None = None, is_plain: bool = False
+        self, row: Any, *, decimal: DecimalMark | None = None, is_plain: bool = False
     ) -> Example:
         """Return the example of a row; an `Example` is checked, as copies are not validated."""
         if isinstance(row, Example):
@@ -204,7 +204,7 @@ class FieldReader:
                 raise
             raise FieldError(None, f"{error}{how_to_map(error.column)}") from None
 
-    def _example(self, row: Any, decimal: Decimal | None, is_plain: bool) -> Example:
+    def _example(self, row: Any, decimal: DecimalMark | None, is_plain: bool) -> Example:
         # the exact type first: `isinstance` of an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
@@ -228,7 +228,7 @@ class FieldReader:
         return _validate(fields, layout, self._labels)
 
     def _cells(
-        self, row: Mapping[Any, Any], decimal: Decimal | None, is_plain: bool
+        self, row: Mapping[Any, Any], decimal: DecimalMark | None, is_plain: bool
     ) -> tuple[Mapping[Any, Any], _ColumnLayout]:
         """Return a row with the values of its cells, and the meaning of its columns."""
         if self._paths:
@@ -401,10 +401,10 @@ class FieldReader:
             # Rows with random keys must not fill the memory.
             if len(self._layouts) >= 256:
                 self._layouts.clear()
-            layout = self._layouts[keys] = self._laid_out(row, exported=exported)
+            layout = self._layouts[keys] = self._make_layout(row, exported=exported)
         return layout
 
-    def _laid_out(self, row: Mapping[Any, Any], *, exported: bool) -> _ColumnLayout:
+    def _make_layout(self, row: Mapping[Any, Any], *, exported: bool) -> _ColumnLayout:
         keys = tuple(row)
         for key in keys:
             if not isinstance(key, str):

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import to_json_value
 from textassay.runtime.data.material import meaning_of
-from textassay.runtime.data.numerals import Decimal
+from textassay.runtime.data.numerals import DecimalMark
 from textassay.runtime.data.separated import (
     Csv,
     Numbered,
@@ -38,7 +38,7 @@ class Rows(RowSource):
     """Rows in memory, which `start` iterates from the beginning each time."""
 
     def __init__(
-        self, name: str, start: Callable[[], Iterable[Any]], decimal: Decimal | None = None
+        self, name: str, start: Callable[[], Iterable[Any]], decimal: DecimalMark | None = None
     ) -> None:
         self.name, self._start, self.decimal = name, start, decimal
 

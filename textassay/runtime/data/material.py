@@ -322,7 +322,7 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         messages = _in_order(opening, messages or answer)
     elif (
         isinstance(source, str)
-        and not _goes_on(messages, output)
+        and not _end_before_question(messages, output)
         and source.strip() in {m.content.strip() for m in messages}
     ):
         del fields["source"]  # it is shown as a message
@@ -376,7 +376,7 @@ def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMess
     return read_messages(output, images) if looks_like_messages(output) else None
 
 
-def _goes_on(messages: Sequence[ConversationMessage], output: Any) -> bool:
+def _end_before_question(messages: Sequence[ConversationMessage], output: Any) -> bool:
     """Return whether messages end before the question: with an answer that is not the output."""
     return (
         bool(messages and messages[-1].role == "assistant" and messages[-1].content.strip())

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from textassay.lazy import lazy_pattern
 
-Decimal = Literal[".", ","]
+DecimalMark = Literal[".", ","]
 """The decimal mark of numbers that are written as text."""
 
 _PLAIN = lazy_pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
@@ -58,7 +58,7 @@ class PercentColumns:
             )
 
 
-def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
+def read_numeral(text: str, decimal: DecimalMark = ".") -> Numeral | None:
     """Return the number in a text; `None` if it is not a number.
 
     Args:
@@ -89,7 +89,7 @@ def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
 
 
 def value_in_cell(
-    text: str, decimal: Decimal, column: str, percents: PercentColumns
+    text: str, decimal: DecimalMark, column: str, percents: PercentColumns
 ) -> float | str | None:
     """Return the number in a cell of a column, `None` for an empty cell, or else its text.
 

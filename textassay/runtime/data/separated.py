@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.data.numerals import Decimal, read_numeral
+from textassay.runtime.data.numerals import DecimalMark, read_numeral
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
@@ -38,7 +38,7 @@ class RowSource(ABC):
     """Unit in which errors count rows, such as `line`."""
     is_plain = False
     """Whether every value is known to be a JSON value."""
-    decimal: Decimal | None = None
+    decimal: DecimalMark | None = None
     """Decimal mark of the numbers that cells hold as text.
 
     `None` where no number, list or object is written as text.
@@ -319,7 +319,7 @@ class Csv(TableFile):
         return encoding
 
     @property
-    def decimal(self) -> Decimal:  # type: ignore[override]
+    def decimal(self) -> DecimalMark:  # type: ignore[override]
         """The decimal mark of numbers."""
         return "," if self._delimiter == ";" else "."
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from textassay.runtime.concurrency import AsyncResource, GroupRead, in_thread
 from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answer_admin import prepare, read_answers, require
 from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseReader, lock_folder
 from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, read_log, unusable
-from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
 _LOG_BYTES = 2_000_000
 """Size of the answers that may wait for a commit."""

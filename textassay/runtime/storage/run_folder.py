@@ -195,7 +195,7 @@ class RunFolder(AsyncResource):
         with storage_errors(f"{self.path / SUMMARY} cannot be written"):
             write_json(self.path / SUMMARY, self.summary())
 
-    def keep(self, name: str, text: str) -> None:
+    def write_extra_file(self, name: str, text: str) -> None:
         """Write another file for people to read, unless it exists: they may have edited it."""
         path = self.path / name
         try:

@@ -424,7 +424,7 @@ def _write_all(
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
                 known_row = first_rows.get(request)
                 row = first_rows[request] = _begin(engine, sequence, ids, known_row, abandoned)
-                if _goes_on(sample, row):
+                if _grow(sample, row):
                     growing[sequence] = sample
             _step(engine, growing)
     finally:
@@ -461,12 +461,12 @@ def _step(engine: LlamaEngine, growing: dict[int, _SampledToken]) -> None:
         token = np.array(sample.draft.tokens[-1:], np.int32)
         engine.batch.add(sequence, token, position, position)
     for row, (sequence, sample) in zip(engine.decode(), list(growing.items()), strict=True):
-        if not _goes_on(sample, row):
+        if not _grow(sample, row):
             del growing[sequence]
             engine.rewind(sequence, len(sample.generation.ids))
 
 
-def _goes_on(sample: _SampledToken, row: LogitRow) -> bool:
+def _grow(sample: _SampledToken, row: LogitRow) -> bool:
     """Grow a sample by a token; return whether it continues and its request has not failed."""
     if not sample.generation.error:
         try:

@@ -56,7 +56,7 @@ class BatchRunner(Protocol):
         ...
 
 
-Engine = TypeVar("Engine", bound=BatchRunner)
+AnyRunner = TypeVar("AnyRunner", bound=BatchRunner)
 
 
 class QueuedRequest(Generic[Item, Result]):
@@ -106,7 +106,7 @@ class Order(ABC):
         """Take the next batch; canceled requests are dropped, so it may be empty."""
 
 
-class WorkQueue(Generic[Engine, Item, Result]):
+class WorkQueue(Generic[AnyRunner, Item, Result]):
     """Answers single requests in batches, on one thread that opens, runs and closes an engine.
 
     Usable from any number of tasks, threads and event loops. A request that is canceled before it
@@ -115,7 +115,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
 
     def __init__(
         self,
-        open_engine: Callable[[], Engine],
+        open_engine: Callable[[], AnyRunner],
         order: Order,
         *,
         name: str,
@@ -126,7 +126,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
         self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
         self._inbox: deque[QueuedRequest[Item, Result]] = deque()
-        self._opening: Future[Engine] | None = None
+        self._opening: Future[AnyRunner] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._submitted = 0
@@ -135,7 +135,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
         self.requests = 0
         """Requests answered so far."""
 
-    async def open(self) -> Engine:
+    async def open(self) -> AnyRunner:
         """Return the engine, opened once for all callers; canceling one does not stop it."""
         with self._wake:
             opening = self._start()
@@ -179,7 +179,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
         if self._thread:
             await asyncio.to_thread(self._thread.join)
 
-    def _start(self) -> Future[Engine]:
+    def _start(self) -> Future[AnyRunner]:
         if self._closed:
             raise ModelClosed(f"model {self._name!r} is closed")
         if not self._opening:
@@ -206,7 +206,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
 
     # ---- on the thread ----
 
-    def _work(self, opening: Future[Engine]) -> None:
+    def _work(self, opening: Future[AnyRunner]) -> None:
         try:
             engine = self._open()
         except BaseException as error:  # given to the callers that wait for the engine
@@ -224,14 +224,14 @@ class WorkQueue(Generic[Engine, Item, Result]):
         finally:
             atexit.unregister(self._join_at_exit)
 
-    def _open(self) -> Engine:
+    def _open(self) -> AnyRunner:
         engine = self._open_engine()
         if self._closed:
             engine.close()
             raise self._was_closed()
         return engine
 
-    def _fail(self, opening: Future[Engine], error: BaseException) -> None:
+    def _fail(self, opening: Future[AnyRunner], error: BaseException) -> None:
         with self._wake:
             self._opening = None  # so that the next request tries again
             waiting, self._inbox = self._inbox, deque()
@@ -239,7 +239,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
         for entry in waiting:
             entry.deliver(error)
 
-    def _collect(self, engine: Engine) -> bool:
+    def _collect(self, engine: AnyRunner) -> bool:
         """Wait for work, and prepare new requests; return whether to continue."""
         with self._wake:
             self._wake.wait_for(lambda: self._inbox or len(self._order) or self._closed)
@@ -257,7 +257,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
                 entry.deliver(error)
         return not self._closed
 
-    def _run(self, engine: Engine, batch: list[QueuedRequest[Item, Result]]) -> None:
+    def _run(self, engine: AnyRunner, batch: list[QueuedRequest[Item, Result]]) -> None:
         def is_abandoned() -> bool:
             return self._closed or all(entry.future.cancelled() for entry in batch)
 
@@ -292,7 +292,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
                     self._next_turn_seconds,
                 )
 
-    def _end(self, engine: Engine) -> None:
+    def _end(self, engine: AnyRunner) -> None:
         with self._wake:
             self._closed, self._opening = True, None
             waiting, self._inbox = [*self._order, *self._inbox], deque()
