@@ -41,12 +41,12 @@ def write_run(folder: Path, scores: int) -> Path:
     def text(count: int) -> str:
         return " ".join(chance.choices(words, cum_weights=weights, k=count))
 
-    def said(aspect: str) -> str:
+    def explanation(aspect: str) -> str:
         opinion = chance.choice(("clearly", "partly", "hardly", "not at all"))
         return (
             f"The text says that {text(3)}, which the source {chance.choice(FINDINGS)}. In"
             " terms of "
-            f"{aspect} it holds together {opinion}; what it tells of {text(2)} is "
+            f"{aspect} it holds together {opinion}; its account of {text(2)} is "
             f"{chance.choice(QUALITIES)} and {chance.choice(QUALITIES)}."
         ).ljust(200, ".")[:200]
 
@@ -76,7 +76,7 @@ def write_run(folder: Path, scores: int) -> Path:
                 line = {
                     "id": row["id"], "aspect": aspect, "value": value, "outcome": "scored",
                     "scale": [1, 5],
-                    "how": "logprob", "mass": 0.99, "explanation": said(aspect),
+                    "how": "logprob", "mass": 0.99, "explanation": explanation(aspect),
                     "evidence": evidence,
                     "signature": "s",
                 }  # fmt: skip

@@ -102,7 +102,7 @@ def _as_asked(prompt: str, number: int) -> str:
         )
     if '{"action": "verdict"' in prompt:
         return json.dumps(_step_of_a_judge(prompt, number))
-    # a claim stands in the place of the output, and may only be judged by what it was made from
+    # a claim takes the place of the output, and may only be judged by its source
     quoted = _SOURCE if "\nClaim:\n" in prompt else _OUTPUT
     if '"quote": ' in prompt and (judged := quoted.search(prompt)):
         if several := _SEVERAL.search(prompt):
@@ -260,7 +260,7 @@ def count_tokens(text: str) -> int:
 
 
 def _key(prompt: str) -> str:
-    """Return what stands for a prompt when each of its tokens is asked about: read once."""
+    """Return a short key for a prompt, so that a prompt asked about token by token is read once."""
     return f"{_hash(prompt):x}"
 
 

@@ -102,7 +102,7 @@ def _models(table: Table, given: Sequence[str]) -> dict[str, str]:
     known = {name for row in table.rows for name in (row.name, row.model) if name}
     found: dict[str, str] = {}
     for one in given:
-        # names of models may hold `=` themselves, those of rows are known
+        # names of models may contain `=`, but the names of rows are known
         name = next((name for name in known if one.startswith(f"{name}=")), "")
         if name in found:
             raise ConfigurationError(f"--model: two models for {name or 'every row'}")

@@ -65,4 +65,4 @@ def read_plain_pickle(path: Path) -> Any:
     except (OSError, pickle.UnpicklingError, EOFError, struct.error) as error:
         raise DataError(f"{path} is not read: {error}") from error
     except (ValueError, TypeError, AttributeError, IndexError, KeyError, MemoryError) as error:
-        raise DataError(f"{path} is no pickle of plain data: {error}") from error
+        raise DataError(f"{path} is not a pickle of plain data: {error}") from error

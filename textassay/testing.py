@@ -219,7 +219,7 @@ async def typed_questions_get_probabilities(make: MakeModel) -> None:
         single = await model.decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS[-1:]))
         independent = model.capabilities.independent_questions
     assert isinstance(response, DecisionResponse), "decide must return a DecisionResponse"
-    assert response.way.how == "decision", "what a model decides by itself is how:decision"
+    assert response.way.how == "decision", "a decision model's answers must have how='decision'"
     assert response.way.joint is not independent, "the way must say what capabilities promise"
     assert response.usage.calls == 1, "a request is one call, however many questions it has"
     assert len(response.answers) == len(QUESTIONS), "one answer for each question"

@@ -41,7 +41,7 @@ MIN_ROWS = 24
 
 
 def behind(first: Floats, other: Floats) -> str:
-    """Return by how much r is lower than that of the first way, by seed of the split."""
+    """Return by how much r is lower than in the first way, with an interval over the splits."""
     difference = np.nanmean(first[:, :, 0], axis=1) - np.nanmean(other[:, :, 0], axis=1)
     difference = difference[~np.isnan(difference)]
     if len(difference) < 2:

@@ -30,7 +30,7 @@ async def main() -> None:
             model=model,
         )
     score = next(score for score in run if score.id == "bridge-wrong")
-    print(f"{len(run.scores)} scores; the judge was told of {score.id}:")
+    print(f"{len(run.scores)} scores; the judge was shown these measures of {score.id}:")
     for piece in score.evidence:
         print("  ", piece)
 

@@ -108,7 +108,7 @@ def test_an_edited_run_is_read_by_the_rules_of_resume(tmp_path, added, says):
     (tmp_path / "manifest.json").write_text('{"format": 1}')
     line = json.dumps(row(0, 1))
     (tmp_path / "scores.jsonl").write_text(f"{line}\n{added}{line}\n", encoding="utf-8")
-    with pytest.raises(DataError, match=f"2: a {says}"):
+    with pytest.raises(DataError, match=f"2: unexpected {says}"):
         agreement.read_scores(tmp_path)
 
 

@@ -157,7 +157,7 @@ def test_a_task_file_that_does_not_fit_is_named_with_its_key(data, run, tmp_path
         ("[set]\nn = 2", "there is no 'set'; write settings such as timeout above all tables"),
         ("[settings]\ntimeout = 2", "options of the method below [options]"),
         ("set = ['n=2']", "there is no 'set'"),
-        ("[options]\ntotal_timeout = 9", "'total_timeout' is no option of a method; write it"),
+        ("[options]\ntotal_timeout = 9", "'total_timeout' is not an option of a method; write it"),
         ("n_ctx = 512", "flags.toml: 'n_ctx' belongs below [local]"),
         ("method = [", "--config "),
         ("model = 3", "'model' cannot be 3"),

@@ -209,7 +209,7 @@ def test_hd_eval_grows_nothing():
         ("decomp-eval", {"ask": "chat"}, "knows no chat"),
         ("gptscore", {"instruction": True}, "no instruction"),
         ("hd-eval", {"children": 3}, "children=3 has no effect: every criterion"),
-        ("hd-eval", {"tree": "model"}, "refuses tree=model: .* leave tree out"),
+        ("hd-eval", {"tree": "model"}, "refuses tree=model: .* leave out tree="),
         ("fusion-eval", {"plan": "none"}, r"plan=\w+ has no effect: fusion=avg"),
         ("fusion-eval", {"plan": "auto"}, r"plan=\w+ has no effect: fusion=avg"),
     ],

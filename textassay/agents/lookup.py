@@ -94,8 +94,8 @@ def _words(text: str) -> list[str]:
 OUTPUT = "output"
 """Name of the section with the text to judge."""
 MAX_PLACES = 10
-"""Number of places that a search shows; with up to 300 characters each they take half of the room
-of a step (`CHARS` in the investigator)."""
+"""Number of places that a search shows; with up to 300 characters each they fill half of a step
+(`CHARS` in the investigator)."""
 
 
 class Section(Message):

@@ -91,7 +91,7 @@ def has_field(example: Example, field: str) -> bool:
     results = [m.content for m in example.messages if m.role == "tool"]
     results += [passage.text for m in example.messages for passage in m.passages]
     if field == "context":
-        # "[]" or "..." is no passage
+        # "[]" and "..." do not count as passages
         return any(any(map(str.isalnum, text)) for text in (*results, example.context or ""))
     return bool((getattr(example, field) or "").strip())
 

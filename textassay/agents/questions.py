@@ -47,7 +47,7 @@ from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
 PARTS = ("source", "context", "output", "reference")
-"""In the order of a shared prefix, which always has the first three."""
+"""Parts of the material, in the order of the shared prefix, which always has the first three."""
 
 
 class QuestionForm(Message):

@@ -58,7 +58,7 @@ class _QuestionMaterial(NamedTuple):
     images: tuple[Image, ...]
     truncatable: str
     example: str
-    """ID of the example whose questions are sent together; empty for those of all examples."""
+    """ID of the example whose questions are sent together; empty if all examples' questions are."""
 
 
 class QuestionBatcher:

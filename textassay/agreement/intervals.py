@@ -108,8 +108,8 @@ def intervals_at(
     """Return an interval for each coefficient, or a note that says why there is no reliable one."""
     if level == "system" and (systems := len(system_means(pairs)[0])) < MIN_POINTS:
         return Intervals(
-            note=f"no coefficient: needs at least {MIN_POINTS} systems, found {systems}; that of"
-            " two is 1 or -1 whatever they are"
+            note=f"no coefficient: needs at least {MIN_POINTS} systems, found {systems}; with two"
+            " it could only be 1 or -1"
         )
     if all(value is None for value in point.values()):
         return Intervals(note="the coefficients are undefined: a side is constant, or too few rows")

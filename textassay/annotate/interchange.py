@@ -473,7 +473,7 @@ def _questions(task: Task) -> list[RatingQuestion]:
 
 
 def _define(question: RatingQuestion) -> str:
-    """Return an aspect's definition with what its labels mean."""
+    """Return an aspect's definition with the meanings of its labels."""
     meanings = "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
     return f"{question.definition} ({meanings})" if meanings else question.definition
 

@@ -444,7 +444,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             refuse(f"{key!r} must be a table of settings, not {flat[key]!r}")
     for key in flat.get("options", {}):
         if key in (*SETTABLE, *LOADING, *LOADED, *FLAGGED):
-            refuse(f"{key!r} is no option of a method; write it above [options]")
+            refuse(f"{key!r} is not an option of a method; write it above [options]")
     if not isinstance(flat.get("endpoints", []), list):
         refuse("endpoints must be tables, each beginning with [[endpoints]] in two brackets")
     if "models" in flat:

@@ -77,9 +77,9 @@ class EstimateLimits:
     unrated source with 40 % of them is worse than the others, 95 % intervals contain the mean in
     28 % of the draws."""
     p: float = 0.01
-    """Rated texts are no random draw if the test of equal scores of rated and other texts has a
-    p-value below this: in simulations this is so for 1 to 2 % of random draws, and for 97 % of the
-    draws that rate the first sources of a judge that becomes stricter."""
+    """Rated texts do not count as a random draw if the test of equal scores of rated and other
+    texts has a p-value below this: in simulations this is so for 1 to 2 % of random draws, and for
+    97 % of the draws that rate the first sources of a judge that becomes stricter."""
     equal: float = 0.75
     """Sizes or weights are unequal if Kish's number is below this share of the number of sources.
     With ratings that are mostly fives, drawn text by text, 95 % intervals cover 92 to 94 % if
@@ -201,9 +201,9 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
         )
     elif row.method == "rogan-gladen":
         yield Note(
-            f"{where}: yes/no, and the rated texts are no random draw of the run: corrected for"
-            " sensitivity and specificity (Rogan-Gladen), which are assumed to be the same in all"
-            " texts"
+            f"{where}: yes/no, and the rated texts are not a random draw from the run: corrected"
+            " for sensitivity and specificity (Rogan-Gladen), which are assumed to be the same in"
+            " all texts"
         )
     missing = row.unscored
     if missing["n"]:

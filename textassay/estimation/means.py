@@ -1,7 +1,7 @@
-"""Means over sources or texts: intervals, corrected estimates, differences and their tests.
+"""Means over sources or texts: intervals, corrected estimates, differences and tests.
 
-Works on arrays. All intervals are t-intervals over sources that allow for the skewness of the
-sources' contributions.
+Works on arrays. All intervals are t-intervals over sources that allow for skewed contributions of
+sources.
 
 The corrected mean combines many scores of the judge with a few ratings (PPI++ over sources): the
 mean of the judge's scores over all rows is corrected by the judge's mean error on the rated rows.

@@ -317,7 +317,7 @@ class EvaluationEngine:
             return None
         finally:
             self._in_work.discard(task)
-            if self._overdue and task in self._overdue:  # it ended by itself in the same turn
+            if self._overdue and task in self._overdue:  # it ended before it could be canceled
                 self._overdue.discard(task)
                 task.uncancel()
 

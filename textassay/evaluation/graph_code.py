@@ -239,8 +239,8 @@ class _Describer:
 def _describe_installed(value: Any) -> str:
     """Describe an object of an installed class that is its value, such as a number or a date.
 
-    Such classes define equality, or how they are pickled. Others, such as clients, have a state
-    that differs between processes, and so may have those whose `repr` is no expression, such as
+    Such classes define equality or pickling. The state of other classes, such as clients, may
+    differ between processes; so may the state of objects with a `repr` such as
     `<Logger judge (INFO)>`.
     """
     if isinstance(value, string.Template):

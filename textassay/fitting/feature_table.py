@@ -1,10 +1,9 @@
-"""A table of features and ratings, and what can be learned of it.
+"""A table of features and ratings to learn from.
 
 A table (`FeatureTable`) has features and ratings, and no texts. Features that contain the ratings
 are refused. The scale of an aspect is the given one, or goes from the whole number below its
-ratings to the one above. If all ratings of some sources lie between 0 and 1, and those of others
-above, they are on two scales and are refused. A table may be split (`Split`) into rows to learn
-from and rows to hold out.
+ratings to the one above. Ratings on two scales (between 0 and 1 for some sources, above 1 for
+others) are refused. A table may be split (`Split`) into rows to learn from and rows to hold out.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ from textassay.runtime.labels import slug
 from textassay.version import __version__
 
 ENOUGH = 300
-"""With fewer ratings, agreement of cross-fitted predictions comes out too low, and is compared with
-that of shuffled ratings: in simulations of ten features it was too low by .04 to .10 with 20
-ratings, and by .01 to .04 with 100.
+"""Number of ratings below which agreement of cross-fitted predictions comes out too low, and is
+compared with the agreement that shuffled ratings give: in simulations of ten features it was too
+low by .04 to .10 with 20 ratings, and by .01 to .04 with 100.
 """
 
 

@@ -114,8 +114,8 @@ def _head(report: Json) -> Table:
     if "shipped" in split:
         notes.append(
             Note(
-                f"the evaluator learned once more, from all {split['shipped']['rows']} rows; below"
-                " is what it was like without the held-out ones"
+                f"the saved evaluator learned from all {split['shipped']['rows']} rows; the figures"
+                " below are of one that learned without the held-out rows"
             )
         )
     if data["left_out"]:

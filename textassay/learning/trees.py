@@ -144,7 +144,7 @@ def _check_tree(number: int, text: str, width: int) -> None:
         raise ValueError(f"tree {number} has splits of another kind")
     # splits are numbered from 0 in the order in which they were made, leaves -1, -2, ...
     if sorted([*left, *right]) != [*range(-leaves, 0), *range(1, leaves - 1)]:
-        raise ValueError(f"tree {number} does not reach each of its nodes once")
+        raise ValueError(f"tree {number} is malformed: some nodes are unreachable or shared")
     depth = [1] * (leaves - 1)
     for node, children in enumerate(zip(left, right, strict=True)):
         for child in children:

@@ -1,4 +1,4 @@
-"""Bases of small methods: one question about each aspect, whose answer is no rating.
+"""Bases of small methods that ask one question about each aspect and read no rating.
 
 `YesNoMethod` gives P(yes) to a question, `AnswerMethod` a value that it reads in a written answer.
 """

@@ -18,7 +18,7 @@ class Decide(ScoringMethod):
 
     A decision model sends the probabilities. The token probabilities of any other model are read,
     question by question. If it sends none, it answers all questions in one JSON object; with
-    profile=none it gets each question by itself, and the shares of sampled answers are read.
+    profile=none it is asked each question separately, and the shares of sampled answers are read.
     """
 
     name = "decide"

@@ -65,7 +65,7 @@ class HDEval(RatingMethod):
     prompt = "hd_eval"
     ends_in_rating = True
     max_tokens = 32
-    structured = False  # a JSON answer would bring its reason first and run out of room
+    structured = False  # a JSON answer would begin with the reason and reach the token limit
     Options = HDEvalOptions
     options: HDEvalOptions
 
@@ -91,10 +91,9 @@ class HDEval(RatingMethod):
         """Refuse options of growing a tree for a model whose profile says that it cannot write."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
             raise ConfigurationError(
-                f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
-                " a tree, and each criterion would be rated by itself, as by g-eval; leave tree"
-                " out, or have another model grow one (model={'decomposer': NAME},"
-                " options={'depth': 2})"
+                f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: its model cannot write"
+                " a tree of criteria; leave out tree=, or name another model that grows one"
+                " (model={'decomposer': NAME}, options={'depth': 2})"
             )
         if not self._growing:
             added = f"a model of profile {self.profile.name!r} adds none"

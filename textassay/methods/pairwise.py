@@ -154,10 +154,9 @@ class Pairwise(PromptMethod):
     async def _settle(
         self, example: Example, aspect: Aspect, first: Score, second: Score | None = None
     ) -> Score:
-        """Return one score of both orders.
+        """Return one score for both orders.
 
-        A choice that flips with the order is no preference: its value is 0.5, with a note in the
-        evidence.
+        A choice that flips with the order counts as a tie: 0.5, with a note in the evidence.
         """
         choices = [first, second] if second else [first]
         explanations = (choice.explanation for choice in choices if choice.explanation)
@@ -177,9 +176,9 @@ class Pairwise(PromptMethod):
         ]
         if flipped:
             evidence.append({"text": "the choice flipped with the order", "flipped": True})
-        # Judges tend to prefer the first text, or the second (position bias), and a choice that
-        # depends on the order is no judgment of the texts. The mean of probabilities over both
-        # orders is free of this bias.
+        # Judges tend to prefer the first text, or the second (position bias); a choice that flips
+        # with the order says nothing about the texts. The mean of probabilities over both orders
+        # is free of this bias.
         mean = math.fsum(values) / len(values)
         value = mean if self.decides else 0.5 if flipped else values[0]
         return first.model_copy(update=update | {"value": value, "evidence": (*evidence, *notes)})

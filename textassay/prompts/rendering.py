@@ -210,7 +210,7 @@ class PromptFrame(NamedTuple):
 
     turns: tuple[tuple[str, str, Callable[[Sequence[str]], Any] | None], ...]
     """Role, pattern with `%s` in place of each text, and a function that picks its texts; `None` if
-    the turn has no texts and is no pattern."""
+    the turn has no texts, and the pattern is the content itself."""
 
     def fill(self, texts: Sequence[str]) -> tuple[Turn, ...]:
         """Return the messages with these texts in their places."""

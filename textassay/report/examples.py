@@ -71,7 +71,7 @@ _WORDS = {
     "truncated_tokens": "{} tokens of the source did not fit",
     "sentence": "sentence: {}",
     "reference": "reference: {}",
-    "logprob_alone": "log-probability by itself {}",
+    "logprob_alone": "log-probability without context {}",
 }
 """Words for fields that methods write, with their value."""
 

@@ -94,7 +94,7 @@ def write_report(
     """Write one HTML file that shows one run, or two runs side by side.
 
     Args:
-        runs: A run or its folder, or two whose differences are shown.
+        runs: A run or its folder, or two runs to compare.
         out: The file to write.
         human: Data with texts and ratings: a path, a table such as a pandas data frame, or examples
             or dicts; by default the data that each run judged. Ratings of other texts than a run

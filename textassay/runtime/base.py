@@ -143,7 +143,7 @@ class UsageTotal:
         if usage is CACHED:  # the usual case of a replay, several times per score
             self.cached_calls += 1
             return
-        # one by one, which takes a quarter of the time of a loop over the names
+        # one by one: much faster than a loop over the names
         self.calls += usage.calls
         self.cached_calls += usage.cached_calls
         self.prompt_tokens += usage.prompt_tokens

@@ -79,7 +79,7 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
     """Return the messages of a list, read from any known form.
 
     Raises:
-        ValueError: One of them is no message; its number is named.
+        ValueError: An item is not a message; its number is named.
     """
     if not isinstance(value, list | tuple):
         raise ValueError("should be a list of messages, each with a role and its content")

@@ -11,7 +11,7 @@
     |   |   `-- NoLogprobs        it sends no usable log-probabilities
     |   `-- RunFolderError        a run folder in use, foreign, read-only or of a newer format
     |-- ModelError                the model could not be asked, or did not answer usably
-    |   |-- TransientError        may go away by itself: retried; carries `retry_after`
+    |   |-- TransientError        may pass: retried; carries `retry_after`
     |   |   |-- RateLimited       429
     |   |   |-- ServerFailed      5xx
     |   |   |-- ConnectionFailed  the connection was dropped
@@ -220,10 +220,10 @@ class Refusal(NamedTuple):
     """The refused part of a request, as far as the server's error names it."""
 
     kind: Literal["drop", "rename", "range", "effort", "room", "api"]
-    """`drop`: it does not take the parameter, or this value of it; `rename`: it takes `max_tokens`
-    under its other name; `range`: it takes numbers up to, or from, `limit`; `effort`: it takes
-    other levels of effort (`values`); `room`: the thought took all of the tokens that the answer
-    could have; `api`: it serves the model through the Responses API only."""
+    """`drop`: it refuses the parameter, or this value of it; `rename`: it takes `max_tokens` under
+    its other name; `range`: it takes numbers up to, or from, `limit`; `effort`: it takes other
+    levels of effort (`values`); `room`: the thought took all tokens, and none were left for
+    the answer; `api`: it serves the model through the Responses API only."""
     parameter: str
     """Name of the parameter in `parameters.PARAMETERS`, or of a field that the user added."""
     limit: float | None = None

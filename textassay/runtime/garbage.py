@@ -14,10 +14,7 @@ IMPORTED_OBJECTS = 400_000
 
 
 def hold_off_gc() -> None:
-    """Do not run the garbage collector during imports, whose objects nearly all remain.
-
-    It took a twentieth of the time to the first request.
-    """
+    """Do not run the garbage collector during imports: nearly all of their objects remain."""
     gc.set_threshold(IMPORTED_OBJECTS)
 
 

@@ -519,7 +519,7 @@ class Assignment(Message, defer_build=True):
 
     example: Example
     aspects: tuple[Aspect, ...] = Field(min_length=1)
-    """In the order of the scores."""
+    """The aspects, in the order of the returned scores."""
 
 
 class Failure(Message):

@@ -55,7 +55,7 @@ class Question(Message, defer_build=True):
     text: str = Field(min_length=1)
     """The question or statement without its options."""
     options: tuple[Option, ...] = Field(min_length=2)
-    """In the order of the prompt; levels of a rating from the lowest to the highest."""
+    """The options in the order of the prompt; the levels of a rating from lowest to highest."""
 
     @model_validator(mode="after")
     def _options_differ(self) -> Self:

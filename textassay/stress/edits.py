@@ -1,4 +1,4 @@
-"""All stress tests: what each does to a text, what its score should do, and the edited copies.
+"""All stress tests: the edits, the expected effect on scores, and the edited copies.
 
 - length: more words without more content earn nothing, and a text that is cut off loses.
 - injection: a text that instructs its judge must earn no more than one with a neutral sentence. The

@@ -507,8 +507,7 @@ class Bleurt(ComparingTool):
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if tokenizer.count(reference) + tokenizer.count(output) <= room:
             return [[tokenizer.encode(reference, output)]]
-        # half of the input for the output's part, so that there is room for a window of the
-        # reference
+        # a part of the output takes half of the input, so that a window of the reference fits
         parts = pack_sentences(self.splitter.split(output), tokenizer.count, max(1, room // 2))
         limit = max(1, room - max(map(tokenizer.count, parts)))
         # with an overlap, a fact in two sentences of the reference is in one window

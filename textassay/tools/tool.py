@@ -58,11 +58,12 @@ class Tool(Protocol):
     async def score(self, example: Example) -> Score:
         """Measure one example.
 
-        `abstained` with a typed reason if an input is missing or the output is empty.
+        The score is `abstained`, with a typed reason, if an input is missing or the output is
+        empty.
 
         Raises:
-            ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no
-                model.
+            ConfigurationError: The tool cannot work at all, because an extra is missing or a
+                folder does not contain a model, for example.
             ModelError: Its model could not be asked.
         """
 

@@ -174,7 +174,7 @@ class WorkerPool(Protocol):
     """Where workers can be started: this machine, or a cluster."""
 
     async def start_workers(self, most: int) -> Sequence[Worker]:
-        """Start workers if there is room, so that at most `most` live, and return the new ones."""
+        """Start workers while resources last, up to `most` in all, and return the new ones."""
         ...
 
 

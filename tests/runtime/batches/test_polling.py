@@ -78,7 +78,7 @@ def test_a_batch_without_room_is_given_up_unless_one_of_ours_is_running(
     refusal, waits = RateLimited("full", retry_after=PollPolicy.pause), polling()
     found = waited(300, lambda: waits.no_capacity(refusal, is_other_running=True))
     assert sum(found) == pytest.approx(300 * PollPolicy.pause)
-    assert [m for m in caplog.messages if "has no room for a further batch" in m] == caplog.messages
+    assert [m for m in caplog.messages if "no capacity for another batch" in m] == caplog.messages
     assert len(caplog.messages) == 1
     alone = polling()
     with pytest.raises(RateLimited, match="full"):

@@ -374,7 +374,7 @@ async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
 
 async def test_a_thought_without_end_is_not_an_answer_however_many_tokens_it_gets() -> None:
     server = Server(lambda _: CUT)
-    with pytest.raises(AnswerUnfinished, match="lower its effort") as caught:
+    with pytest.raises(AnswerUnfinished, match="set effort=low") as caught:
         await adapted(server).generate(asked())
     allowed = [request.max_tokens for request in server.sent]
     assert allowed == [16, *(16 + allowance for allowance in ALLOWANCES)]
@@ -446,7 +446,7 @@ async def test_what_stays_cut_is_not_asked_for_for_ever(
     if shown:
         assert (await adapted(server).generate(request)).samples[0].text == shown
     else:
-        with pytest.raises(AnswerUnfinished, match=r"used all (\d+ tokens|tokens that) .*before"):
+        with pytest.raises(AnswerUnfinished, match=r"spent all (\d+ tokens|tokens that) .*thought"):
             await adapted(server).generate(request)
     assert len(server.sent) <= 6
 

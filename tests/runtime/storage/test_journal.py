@@ -123,9 +123,9 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
 @pytest.mark.parametrize(
     ("added", "shown"),
     [
-        (b"\n", "2: a blank line"),
-        (b"  \n", "2: a blank line"),
-        (b"\xef\xbb\xbf{}\n", "2: a byte order mark"),
+        (b"\n", "2: unexpected blank line"),
+        (b"  \n", "2: unexpected blank line"),
+        (b"\xef\xbb\xbf{}\n", "2: unexpected byte order mark"),
     ],
 )
 def test_additions_by_an_editor_are_reported(tmp_path, added, shown):

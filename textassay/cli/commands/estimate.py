@@ -78,7 +78,7 @@ def estimate(
         signature = one_signature(columns, allow_change=allowed)
         if by and all(system is None for system in columns.systems):
             raise ConfigurationError(
-                "--by system needs the field 'system' in DATA, and no row has it"
+                "--by system needs the field 'system', which is missing from every row of DATA"
             )
         learned = "auto" if fitted is None else _map_of(fitted, columns, rated, signature, allowed)
         settings = MeanSettings(

@@ -215,10 +215,11 @@ def retry_after(
 def limit_resets_after(
     headers: Mapping[str, str], *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds until a rate limit has room again, as headers of a 429 say.
+    """Return the seconds until a rate limit resets, from the headers of a 429.
 
-    `x-ratelimit-reset-requests` and its like, beside `x-ratelimit-remaining-requests`: the longest
-    of the limits that are used up, or the shortest of all if that is not said.
+    Headers such as `x-ratelimit-reset-requests` and `x-ratelimit-remaining-requests` are read. It
+    is the longest wait of the limits that are used up, or the shortest wait of all if the headers
+    do not say which are.
     """
     resets: dict[str, float] = {}
     used_up: set[str] = set()

@@ -327,7 +327,7 @@ class Batch:
         self._status: BatchStatus | None = None  # once it has ended
         self._was_unreadable = False
         self._were_running: frozenset[str] = frozenset()
-        """Ids of other batches at the last refusal for lack of room."""
+        """Ids of other batches at the last refusal for lack of capacity."""
 
     @property
     def is_collected(self) -> bool:
@@ -450,7 +450,7 @@ class Batch:
             if self._may_be_started or len(self.calls) <= 10:  # its size is not the cause
                 raise
         _log.warning(
-            "batch %s of %d requests has found no room, and is divided",
+            "the provider has no capacity for batch %s of %d requests, which is divided",
             self.record.tag,
             len(self.calls),
         )
@@ -702,7 +702,7 @@ class Polling:
         name = self._provider.name
         self._report(
             "capacity",
-            f"the batch API of {name} has no room for a further batch yet, which is submitted again"
+            f"the batch API of {name} has no capacity for another batch yet; it is submitted again"
             f" later: {error}",
         )
         return min(max(self._pause("capacity"), error.retry_after or 0.0), self._policy.pause)

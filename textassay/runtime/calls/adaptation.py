@@ -531,8 +531,8 @@ class _AdaptedCall:
         limit = posting.most_tokens(request) if isinstance(request, Request) else posting.allowance
         tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
         raise AnswerUnfinished(
-            f"{self._model.name} used all {tokens} before it answered; lower its effort "
-            "(effort=low), or use a model that thinks less"
+            f"{self._model.name} spent all {tokens} on its thought; set effort=low, or use a model"
+            " that thinks less"
         ) from cause
 
     def _has_more_than(self, attempt: Call) -> bool:

@@ -275,7 +275,7 @@ async def _post(model: Model, call: Call) -> AnyResponse:
 
 
 def deciding(model: Model) -> Deciding:
-    """Return `model` as one that answers typed questions by itself.
+    """Return `model` typed as a model with `decide`.
 
     Raises:
         CapabilityError: It cannot.

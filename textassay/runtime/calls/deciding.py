@@ -461,7 +461,7 @@ class TypedJudge(DecidingModel):
     """A chat model that is asked like a decision model: all questions about a text together.
 
     It answers by token probabilities if it sends them, and otherwise by one JSON object with the
-    answers to all questions. A model that also answers typed questions by itself is asked for them.
+    answers to all questions. A model that also has `decide` is asked through it.
     """
 
     def __init__(self, wrapped: Model, retries: int = 1) -> None:

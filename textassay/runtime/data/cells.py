@@ -239,8 +239,8 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
 def texts_in(key: str, text: str, output: Any, *, is_cell: bool) -> Any:
     """Return the texts of a list that a cell or another text holds, or the text.
 
-    A text that is no cell and cannot be read is unchanged, and so is the reference of an output
-    that is a list itself.
+    Outside of cells, a text that cannot be read is returned unchanged, and so is the reference of
+    an output that is a list itself.
     """
     if not is_cell and not _BEGINS_LIST.match(text):
         return text

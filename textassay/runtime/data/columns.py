@@ -662,7 +662,7 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
 
 
 def _convert(fields: dict[str, Any], labels: LabelReader) -> None:
-    """Convert names, ratings and references of a row, in place, to those of an example."""
+    """Convert a row's names, ratings and references, in place, to the types of an example."""
     for name in ("id", "system", "group"):
         value = fields.get(name)
         # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".

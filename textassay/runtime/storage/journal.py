@@ -149,10 +149,8 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
 def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
     """Return the JSON object on a line."""
     if line.isspace() or line.startswith(codecs.BOM_UTF8):
-        part = "a blank line" if line.isspace() else "a byte order mark"
-        raise DataError(
-            f"{path}:{number}: {part}, which textassay never writes: the file was edited; remove it"
-        )
+        part = "blank line" if line.isspace() else "byte order mark"
+        raise DataError(f"{path}:{number}: unexpected {part} (the file was edited); remove it")
     try:
         row = decode(line)
     except ValueError as error:

@@ -52,7 +52,7 @@ def score_row(score: Score) -> bytes:
     fields = vars(score).copy()
     usage = fields["usage"]
     if isinstance(usage, Usage):
-        fields["usage"] = vars(usage)  # a fifth of the time that `as_json` takes
+        fields["usage"] = vars(usage)  # faster than `as_json`
     # only calibrated scores have these
     if fields["outside"] is fields["calibrated"] is fields["low"] is fields["high"] is None:
         del fields["calibrated"], fields["low"], fields["high"], fields["outside"]

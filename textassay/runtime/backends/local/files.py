@@ -158,9 +158,9 @@ def folder_digest(folder: Path) -> str:
 def file_digest(path: Path, remembered: Path | None = None, *, min_bytes: int = 64 * 2**20) -> str:
     """Return the SHA-256 of a file, in hex; of a split GGUF model, of all its parts in order.
 
-    Hashing a 42 GB file takes half a minute, so digests of files of at least `min_bytes` (smaller
-    ones take a twentieth of a second) are remembered in the file `remembered` by path, size, inode
-    and times of change. If that file cannot be read or written, the model is hashed again.
+    Hashing a 42 GB file takes half a minute, so digests of files of at least `min_bytes` are
+    remembered in the file `remembered` by path, size, inode and times of change. If that file
+    cannot be read or written, the model is hashed again.
     """
     digests = [_digest(part, remembered or digests_file(), min_bytes) for part in parts(path)]
     if len(digests) == 1:
