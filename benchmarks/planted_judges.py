@@ -112,7 +112,7 @@ JUDGES = {
     "prefers-first": Judge(leans=-0.5, defects=frozenset({"label-order", "scale-order"})),
     "constant": Judge(_never_reads, defects=_MUST_SEE, noise=0.0),
 }
-"""By name; each defect is found by its own tests."""
+"""The judges by name; each defect is found by its own tests."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class World:
     tests: Sequence[str] = (*EDITS, *_ORDERS)
     """Tests that edit texts or ask in another order; all but `swap`."""
     aspects: Sequence[Aspect] = ASPECTS
-    """What is judged."""
+    """The judged aspects."""
     _copies: list[Example] = field(init=False)
     _truths: dict[tuple[str, str], float] = field(init=False)
     _known: dict[tuple[Says, int], _Columns] = field(init=False, default_factory=dict)

@@ -42,7 +42,7 @@ class Options:
     latency_ms: float = 0.0
     """Time before every answer."""
     latency_max_ms: float = 0.0
-    """If above `latency_ms`, times are drawn uniformly between the two."""
+    """Longest time before an answer; if above `latency_ms`, times are drawn uniformly between."""
     reply: Any = "score"
     """`score` for ratings as prompts ask for them, `text` for a sentence, or, inside a program, a
     `Reply`."""

@@ -20,7 +20,7 @@ WITHOUT_CONVERTER = {
     "jev_pubmedqa": JEVALS,
     "iwslt14": "HumanMT, https://www.cl.uni-heidelberg.de/statnlpgroup/humanmt (CC BY-NC-SA 4.0)",
 }
-"""Where data sets are published whose files could not be obtained."""
+"""Addresses of published data sets whose files could not be obtained."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class DataSets:
     files: dict[str, Path] = field(default_factory=dict)
     """Files by name."""
     limit: int | None = None
-    """Only the first so many examples of each."""
+    """Number of examples to use from the beginning of each data set; `None` for all."""
 
     @classmethod
     def named(cls, given: Iterable[str], *, limit: int | None = None) -> DataSets:

@@ -39,7 +39,7 @@ class Column(Message):
     """One column of a table, or several: one for each statistic."""
 
     head: str
-    """What the paper writes above it."""
+    """The heading in the paper."""
     data: str = ""
     """The data set; empty for a mean over the columns before."""
     aspect: str = ""
@@ -47,11 +47,11 @@ class Column(Message):
     human: str = ""
     """The rated aspect it is compared with; the same name if empty."""
     over: str = ""
-    """Of a mean: the data set over whose columns it is taken; all if empty."""
+    """For a mean, the data set whose columns it averages; all columns if empty."""
     averaged: bool = False
     """Whether the mean of a row's other scores replaces a missing score of this aspect."""
     statistics: tuple[Statistic, ...] = Field(min_length=1)
-    """Which coefficients, in order of the paper's figures."""
+    """The coefficients, in the order of the paper's figures."""
 
     @property
     def rated(self) -> str:

@@ -105,7 +105,7 @@ class Table:
     """Figures with their notes."""
 
     columns: tuple[Column, ...]
-    """From left to right."""
+    """The columns, from left to right."""
     rows: Sequence[Sequence[Cell]]
     """Cells, one per column."""
     notes: tuple[Note, ...] = ()

@@ -122,7 +122,7 @@ class Design:
     measure: Callable[[], Measure]
     """Called once, since it may draw a large population to know the truth."""
     share: float = 1.0
-    """Of the draws, for designs that take long."""
+    """Share of the requested draws that are made, below 1 for slow designs."""
     span: tuple[float, float] = (0.93, 0.97)
     """Range in which the coverage should be."""
 

@@ -15,7 +15,7 @@ from textassay.runtime.errors import ConfigurationError, DataError
 
 Json = dict[str, Any]
 Convert = Callable[[Sequence[Path]], Iterable[Json]]
-"""From the files, in the order in which `DataSet.files` lists them, to rows of our format."""
+"""Turns the files, in the order of `DataSet.files`, into rows of our format."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OriginFile:
     name: str
     """Its name."""
     where: str
-    """Where to get it."""
+    """Address to get it from."""
     licence: str
     """The licence stated there."""
     sha256: str | None = None
@@ -34,7 +34,7 @@ class OriginFile:
     optional: bool = False
     """Whether the data set can do without it."""
     adds: str = ""
-    """What it adds, if it is optional."""
+    """The data that an optional file adds."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class DataSet:
     """A data set with human ratings."""
 
     name: str
-    """How tables name it."""
+    """Its name in tables."""
     what: str
-    """What it holds, in a few words."""
+    """Its content, in a few words."""
     files: tuple[OriginFile, ...]
     """Its files."""
     convert: Convert

@@ -40,9 +40,9 @@ class Quality(Message):
     tasks: tuple[str, ...] = ()
     """Kinds of task for which the paper uses it."""
     adjective: str = ""
-    """Before the noun: `fluent and grammatical`."""
+    """Words before the noun: `fluent and grammatical`."""
     clause: str = ""
-    """After `that`, if there is no adjective: `covers the content of the reference`."""
+    """Words after `that`, without an adjective: `covers the content of the reference`."""
     question: str = ""
     """The boolean question about a conversation."""
     quoted: bool = False
@@ -133,7 +133,7 @@ class Wording(Message):
     between: str = "\n\n"
     """Separator of demonstrations, also between the last one and the text."""
     prompts: dict[str, str] = {}
-    """By aspect, a published prompt word for word, with `{given}` and `{scored}`; replaces
+    """Published prompts by aspect, word for word, with `{given}` and `{scored}`; they replace
     `instruction`."""
     printed: dict[str, str] = {}
     """The prompt as printed, if the authors ran another; for the profile `paper`."""
@@ -179,9 +179,9 @@ class TaskWords(Message):
     question: str = ""
     """Words before a boolean question."""
     templates: dict[Direction, Wording] = {}
-    """By direction."""
+    """Wordings by direction."""
     directions: dict[str, Directed] = {}
-    """By aspect."""
+    """Directions by aspect."""
 
     @model_validator(mode="before")
     @classmethod
@@ -199,7 +199,7 @@ class Protocols(Message):
 
     tasks: dict[str, TaskWords] = {}
     default: TaskWords
-    """For other tasks, and for words missing in a task's own table."""
+    """Words for other tasks, and for gaps in a task's own table."""
     conversation: str = ""
     """Words before a boolean question about a conversation."""
 

@@ -22,7 +22,7 @@ from textassay.runtime.messages import Example
 from textassay.tools.text import DEFAULT_SPLITTER, pack_sentences
 
 GAP = "[...]"
-"""Between windows that do not follow each other."""
+"""Separator of windows that are not adjacent in the text."""
 
 
 def narrow(

@@ -62,8 +62,8 @@ class Task(Message):
     optional: tuple[Aspect, ...] = ()
     """Aspects of the task's file that are judged only if they are named."""
     asks: Literal["response", "conversation"] | None = None
-    """If GPTScore asks a yes/no question: `response` if the output ends the conversation,
-    `conversation` if it is the conversation.
+    """Subject of GPTScore's yes/no question, if it asks one: `response` if the output ends the
+    conversation, `conversation` if it is the conversation.
     """
     steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
     """Evaluation steps by aspect name, for aspects with defined steps; `()` means no steps."""

@@ -103,7 +103,7 @@ class QuestionTable(Message):
     """Form for aspects that are not in the table, with `{noun}` and `{aspect}`; by default a
     template of ours or the aspect's own question."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
-    """By task and aspect; the first form is used whose inputs an example has."""
+    """Forms by task and aspect; the first one whose inputs an example has is used."""
     overrides: bool = True
     """Whether these questions replace an aspect's own; otherwise they apply to aspects with an
     equal question.

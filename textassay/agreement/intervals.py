@@ -69,7 +69,7 @@ class Fewest:
     """Fewest groups and systems for an interval, from simulated coverage of 95 % intervals."""
 
     groups: int = 5
-    """With fewer groups, coverage falls below 90 %."""
+    """Groups in the data: with fewer, coverage falls below 90 %."""
     defined: int = 15
     """Groups with a coefficient at group level: with 12 of them, coverage on skewed ratings is 90
     to 93 %."""
@@ -77,8 +77,8 @@ class Fewest:
     """Effective number of groups with another rating if ratings are mostly equal: with fewer than
     8 of them and 90 % equal ratings, coverage at data set level is 63 to 93 %."""
     systems: int = 6
-    """With 6 systems of 40 groups, coverage at system level is 95 to 100 %; an interval of five
-    systems would cover most of -1 to 1."""
+    """Systems at system level: with 6 systems of 40 groups, coverage is 95 to 100 %; an interval of
+    five systems would cover most of -1 to 1."""
     groups_of_systems: int = 40
     """Groups behind the means of systems."""
 

@@ -120,7 +120,7 @@ class LabelAgreement(ResultRow):
     """Rows by people's label, then by the judge's; a row whose score is a tie counts half for
     either label."""
     measures: dict[str, Measure]
-    """By name."""
+    """Measures of agreement by name."""
     note: str | None = None
     """Why there is no interval; `None` if there is one, or none was asked for."""
 
@@ -695,7 +695,7 @@ class SetAgreement:
     groups: int | None
     """Sources that occur; `None` without groups."""
     measures: dict[str, Measure]
-    """By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index), `macro_f1`,
+    """Measures by name: `exact` (share of equal sets), `jaccard` (mean Jaccard index), `macro_f1`,
     `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and `alpha_masi`."""
     note: str | None = None
     """Why there is no interval; `None` if there is one, or none was asked for."""

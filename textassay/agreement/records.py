@@ -48,7 +48,7 @@ class RecordedScores(Recorded):
     def __init__(self, source: object = None) -> None:
         super().__init__()
         self.source = source
-        """Where they were read from."""
+        """The file, run or object they were read from."""
         self.texts: dict[str, str] = {}
         """Digest of the judged text by id, where it is recorded; see `text_digest`."""
         self.samples: dict[str, dict[str, tuple[float, ...]]] = {}

@@ -185,7 +185,7 @@ class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect."""
 
     rows: tuple[TableRow, ...]
-    """In order of scores, then levels."""
+    """The rows, sorted by score, then by level."""
     unknown_ids: int
     """Number of scored ids without an example."""
     raters: tuple[RaterRow, ...] = ()

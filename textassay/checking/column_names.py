@@ -23,7 +23,7 @@ class NameSide(NamedTuple):
 
     side: Side | None = None
     strength: int = 0
-    """How surely: 3 is sure, 1 is weak, 0 is unknown."""
+    """Certainty of the side: 3 is sure, 1 is weak, 0 is unknown."""
 
 
 def field_of(name: str) -> str:

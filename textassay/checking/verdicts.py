@@ -79,7 +79,7 @@ class UseLimits:
     that errs in one text of ten; with fewer, too many judges look perfect.
     """
     unscored: float = 0.05
-    """If a larger share of rated texts has no score, only the comparison of systems is answered."""
+    """Largest share of rated texts without a score; above it, only systems are compared."""
     raters: int = 3
     """Fewest raters for the alternative annotator test."""
 

@@ -48,7 +48,7 @@ class MeasureAgreement:
 
     name: str
     spearman: Mapping[str, float | None]
-    """By aspect, over all texts; of `COUNTING` without its sign, in its favor."""
+    """Spearman's rho by aspect, over all texts; for `COUNTING` its size alone, in its favor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class DemoResult:
     agreement: Sequence[MeasureAgreement]
     """The judge first, then each of `COUNTING`."""
     alterations: Sequence[AlterationMean]
-    """In the first of `ASPECTS`, best score first."""
+    """Mean of each alteration in the first of `ASPECTS`, best score first."""
     evidence: ShownText
     unscored: int
 

@@ -84,7 +84,7 @@ class AspectCalibration:
     kind: str
     """Kind of the map."""
     map: Annotated[Map, Field(discriminator="kind")]
-    """From scores to ratings."""
+    """The map from scores to ratings."""
     cells: Annotated[ScoreRanges, Field(alias="intervals")]
     """Half-widths of the intervals."""
     coverage: Annotated[float, Field(gt=0, lt=1)]

@@ -172,7 +172,7 @@ class Columns:
     has_groups: bool
     """Whether any row names its source."""
     systems: list[str | None]
-    """Who made each row, length n."""
+    """System that wrote each row's text, length n."""
     words: Floats
     """Number of words of each output, shape (n,); all 0 without texts."""
     probabilities: Floats | None

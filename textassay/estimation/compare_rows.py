@@ -12,9 +12,9 @@ from textassay.runtime.messages import Scale
 from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
-"""With fewer sources than this, differences with mean 0 and a long tail (lognormal) give a p-value
-below .05 too often; they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30
-sources.
+"""Number of sources, and p-value, below which a significant difference is doubtful: with fewer
+sources, differences with mean 0 and a long tail (lognormal) give a p-value below .05 too often;
+they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30 sources.
 """
 
 
@@ -23,13 +23,13 @@ class Unpaired:
     """Number of texts, or sources, of each run without a counterpart in the other."""
 
     a: int = 0
-    """In the first run."""
+    """Number in the first run."""
     b: int = 0
-    """In the second."""
+    """Number in the second run."""
 
     @property
     def total(self) -> int:
-        """In both together."""
+        """Number in both runs together."""
         return self.a + self.b
 
 
@@ -71,7 +71,7 @@ class CompareRow(DifferenceRow):
     b: float = field(metadata=column("b", "number"))
     """Mean of the second."""
     difference: Estimate = field(metadata=column("a - b", "interval"))
-    """With its interval."""
+    """Difference of the means, with its interval."""
     p: float | None = field(metadata=column("p", "p"))
     """P-value of the difference, over sources; `None` with fewer than two sources."""
     p_holm: float | None = field(metadata=column("p (Holm)", "p"))

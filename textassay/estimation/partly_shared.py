@@ -43,7 +43,7 @@ class UnpairedMeans:
     """The mean of each source, shape (sources,)."""
     of_second: Floats
     sources: int
-    """In both together."""
+    """Number of sources in both samples together."""
 
 
 @dataclass(frozen=True, slots=True)

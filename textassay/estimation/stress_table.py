@@ -14,7 +14,7 @@ _WITH_OTHERS = {
     "question-order": "with its questions in another order",
     "alone": "with each question in a request of its own",
 }
-"""How the tests of whether typed questions influence each other ask them."""
+"""Words for the tests of whether typed questions influence each other."""
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:

@@ -65,8 +65,8 @@ class FeatureTable:
     sources are useless, as for features from a model.
     """
     label_sets: tuple[tuple[str, ...], ...] = ()
-    """For each aspect whose labels have no order, the aspects that are the shares of raters who
-    gave each label."""
+    """Aspects that belong together: the shares of raters who gave each of an aspect's labels, if
+    these have no order."""
     pool: Pool | None = None
     """Features, systems and sources of all rows, rated or not; `None` if all rows are rated."""
 

@@ -342,8 +342,8 @@ class JuryAgreement(ResultRow):
     """Share of right choices, or of the raters who gave the same label, ties shared; no value
     without choices by people."""
     over_best: Estimate = field(metadata=column("over the best", "interval"))
-    """By how much it is right more often than the best juror alone, or how much higher its r is if
-    there are no choices by people; no value for the best juror itself, and if undefined."""
+    """Its share of right choices (r without choices by people) minus the best juror's; no value for
+    the best juror itself, and if undefined."""
 
 
 def jury_tables(

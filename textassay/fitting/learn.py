@@ -327,7 +327,7 @@ class _LeftOutRows:
     """Left-out rows, and the aggregators (`auto` without weights) learned from the others."""
 
     inside: Mask
-    """Which rows were left out, shape (n,)."""
+    """Whether each row was left out, shape (n,)."""
     train: FeatureTable
     """The others."""
     rows: FeatureTable

@@ -53,8 +53,8 @@ class Contributions:
     values: Floats
     """Shape (n, targets, features), in units of the ratings; NaN if a row has no feature at all."""
     baseline: Floats
-    """Where every prediction starts, shape (targets,). `baseline + values.sum(axis=2) + systems` is
-    the prediction before it is clipped to the scale.
+    """The prediction without features, shape (targets,). `baseline + values.sum(axis=2) + systems`
+    is the prediction before it is clipped to the scale.
     """
     systems: Floats
     """Contribution of the means of the row's system and source, shape (n, targets); 0 if they are

@@ -198,7 +198,7 @@ class Ensemble(NamedTuple):
     features: Floats
     """Shape (n, features)."""
     baseline: float
-    """Where they start."""
+    """The prediction without features."""
     means: Floats
     """Contribution of the means of the row's system and source, shape (n,)."""
 

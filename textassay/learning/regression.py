@@ -185,7 +185,7 @@ class KernelSum(SavedArrays):
 
     kind: ClassVar[str] = "kernel"
     rows: Floats
-    """Where they are, shape (m, features)."""
+    """Positions of the kernels, shape (m, features)."""
     weights: Floats
     """Shape (m,)."""
     scale: float

@@ -37,7 +37,7 @@ class Training:
     groups: Codes
     """Code of each row's group, shape (n,)."""
     own: Mask
-    """Which features averages use, shape (features,): `features_for` the target."""
+    """Whether averages use each feature, shape (features,): `features_for` the target."""
     seed: int
     """Seed of everything random."""
     threads: int = 1

@@ -265,7 +265,7 @@ class Binned:
     codes: Codes
     """Bin of each value, shape (n, features)."""
     thresholds: list[Floats]
-    """By feature, the values between its bins; a bin's rows lie at or below its own."""
+    """Borders between the bins of each feature; a value on a border is in the lower bin."""
 
     @classmethod
     def of(cls, features: Floats) -> Binned:

@@ -59,7 +59,7 @@ class EstimateSections:
     """The sections; those without data are empty."""
 
     curves: list[Curve] = field(default_factory=list)
-    """By aspect, if a calibration is given; of the first run."""
+    """Calibration of each aspect of the first run, if a calibration is given."""
     means: list[Table] = field(default_factory=list)
     """Means by system, and their differences, by run."""
     differences: list[Table] = field(default_factory=list)

@@ -87,9 +87,9 @@ class Line:
     figure: str = ""
     """Its number, formatted."""
     start: float | None = None
-    """Where its bar begins, as a share of the width; `None` without a bar."""
+    """Left end of its bar, as a share of the width; `None` without a bar."""
     end: float | None = None
-    """Where its bar ends."""
+    """Right end of its bar."""
     note: str = ""
     """Further text."""
     thought: str = ""

@@ -229,7 +229,7 @@ class RunSource:
 
     @property
     def began(self) -> str:
-        """When it began, in words."""
+        """The time of its beginning, in words."""
         created = str(self.entry("created") or "")
         return created.replace("T", " ").replace("+00:00", " UTC")
 
@@ -261,7 +261,7 @@ class DataSource:
 
     name: str
     examples: dict[str, Example]
-    """By id; empty if the data could not be found."""
+    """Examples by id; empty if the data could not be found."""
     missing: str = ""
     """The reason why there are no examples; empty if there are examples."""
     other_texts: tuple[str, ...] = ()

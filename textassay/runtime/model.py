@@ -175,7 +175,7 @@ class Response(Message):
     """Answers to a `Request`."""
 
     samples: tuple[Sample, ...] = Field(min_length=1)
-    """At least one, at most the requested number."""
+    """The answers: at least one, at most the requested number."""
     usage: Usage = NO_USAGE
     model: str | None = None
     """The model as the server names it."""

@@ -135,7 +135,7 @@ class QuestionLimits(Message):
     options: Count = 0
     levels: Count = 0
     tokens: Count = 0
-    """Of the material and all questions together."""
+    """Most tokens of the material and all questions together."""
 
     def refuse(self, question: Question) -> str:
         """Return why a question is refused, if it has too many options; else an empty text."""
@@ -245,7 +245,7 @@ class QuestionAnswer(Message, defer_build=True):
     """The probabilities of one question's options, or why they are missing."""
 
     probabilities: dict[str, Number] = Field(default_factory=dict)
-    """By option, in the question's order, as sent; empty without an answer."""
+    """Probabilities by option, in the question's order, as sent; empty without an answer."""
     score: Number | None = None
     """Mean level of a rating, counted from 0, as sent; `None` for other kinds."""
     choice: str = ""

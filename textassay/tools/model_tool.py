@@ -46,7 +46,7 @@ class ModelKey(NamedTuple):
     engine: EngineName
     device: str
     layer: int | None
-    """For `encode`, the layer of the returned states; the last one if `None`."""
+    """Layer of the states that `encode` returns; the last one if `None`."""
     batch_tokens: int
 
     def check_extra(self) -> None:
@@ -246,7 +246,7 @@ class ModelTool(TextTool):
     extra: ClassVar[str | None] = "nli"
     head: ClassVar[Head] = "classify"
     layer: int | None = None
-    """For the head `encode`, the layer whose states are wanted; the last if `None`."""
+    """Layer of the states that the head `encode` returns; the last one if `None`."""
 
     def __init__(
         self,

@@ -118,9 +118,9 @@ Per = Literal["text", "sentence"]
 """Whether whole texts are embedded, or their sentences."""
 
 SentenceMeasure = Literal["p", "r", "f", "min"]
-"""Of sentence-wise cosines: mean over the output's sentences of the best one of the other text
-(precision), the same the other way round (recall), their harmonic mean, or the output's sentence
-that is supported least."""
+"""Summary of sentence-wise cosines: precision (mean over the output's sentences of the best cosine
+with the other text), recall (the reverse), their harmonic mean, or the lowest cosine of any of the
+output's sentences."""
 
 
 class Embedding(ComparingTool):
@@ -338,9 +338,9 @@ class TokenStates(NamedTuple):
     """The embeddings of one text."""
 
     own: Array
-    """Of the text's own tokens, shape `(tokens, width)`."""
+    """Embeddings of the text's own tokens, shape `(tokens, width)`."""
     candidates: Array
-    """Those and the special tokens', which tokens of another text may match."""
+    """Embeddings of these and the special tokens, which tokens of another text may match."""
 
     @classmethod
     def of(cls, windows: Sequence[Encoding], states: list[Array]) -> TokenStates:

@@ -37,7 +37,7 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """For a planner: the measure, its range, and the compared texts."""
+        """The measure, its range and the compared texts, in words for a planner."""
 
     @property
     def scale(self) -> Scale | None:
@@ -102,7 +102,7 @@ class Measurement(Message, defer_build=True):
     """A value with its evidence."""
 
     value: Number
-    """On the tool's scale."""
+    """The value, on the tool's scale."""
     explanation: str | None = None
     """Origin of the value, in one sentence."""
     evidence: tuple[dict[str, Any], ...] = ()

@@ -165,7 +165,7 @@ class ServerAddress(NamedTuple):
     """The parts of an address as a user gives it."""
 
     url: str
-    """Without user, password, query and fragment."""
+    """The address without user, password, query and fragment."""
     query: Mapping[str, str]
     login: Mapping[str, str]
     """The header that user and password are sent as; empty if neither is given."""

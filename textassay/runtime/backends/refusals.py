@@ -29,7 +29,7 @@ class _Mention(NamedTuple):
     value: Any
     """The value that was sent."""
     start: int
-    """Where the name begins; -1 in the error's field `param`."""
+    """Position of the name in the message; -1 in the error's field `param`."""
     is_plain: bool
     """Whether it is certainly a name: it is quoted, precedes `=` or `:`, or begins the message."""
     is_word: bool

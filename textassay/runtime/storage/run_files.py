@@ -221,12 +221,12 @@ class RunSummary:
         """Whether a later score can replace an earlier one. A first session, in which no pair comes
         twice, need not remember any, and its memory stays nearly flat."""
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the index of its value in `_values`, or the reason why it has no value."""
+        """Index of each pair's value in `_values`, or the reason why it has no value."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()
         self._values: dict[str, array[float]] = {}
-        """By aspect; NaN in place of replaced values."""
+        """Values by aspect; NaN in place of replaced ones."""
         self._paid = UsageTotal()
         self._costs = array("d")
 
