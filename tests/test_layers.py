@@ -69,9 +69,9 @@ ALLOWED_ANYWHERE = {"arrays", "lazy", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "stack", "api")
 CONTRACT = {
-    "agent_types", "base", "chat_formats", "concurrency", "conversation", "declining", "errors",
-    "garbage", "images", "labels", "messages", "model", "parameters", "questions", "rubric",
-    "settings",
+    "agent_types", "base", "chat_formats", "column_names", "concurrency", "conversation",
+    "declining", "errors", "garbage", "images", "labels", "messages", "model", "parameters",
+    "questions", "rubric", "settings",
 }  # fmt: skip
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import textassay
 from tests.checking.tables import N, Text, texts, written
 from textassay.checking.verdicts import VerdictRow
+from textassay.runtime.column_names import RATERS
 from textassay.runtime.errors import ConfigurationError, DataError, TextassayError, UnknownName
 
 LIKERT = ("strongly disagree", "disagree", "neutral", "agree", "strongly agree")
@@ -448,6 +449,19 @@ def test_people_who_rate_different_things_are_not_taken_for_raters_of_one(tmp_pa
     with pytest.raises(ConfigurationError, match="--human human_coherence"):
         textassay.check(table)
     assert only_row(table, human="human_fluency").n == N
+
+
+@pytest.mark.parametrize("column", [*RATERS, "Reviewer ID", "workerId"])
+def test_rows_of_several_raters_are_joined_by_id(tmp_path, column):
+    """By the names of columns by which data of other commands are."""
+    table = tmp_path / "a.csv"
+    rows = [
+        f"{t.number},{t.judge},{who},{rating}"
+        for t in texts(20)
+        for who, rating in zip(("ann", "bob"), t.raters[:2], strict=True)
+    ]
+    table.write_text("\n".join([f"id,judge,{column},rating", *rows]))
+    assert only_row(table).n == 20
 
 
 def test_labels_that_people_do_not_use_are_refused(tmp_path):

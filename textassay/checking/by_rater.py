@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from textassay.checking.column_names import Side, columns_named, repeats
+from textassay.checking import vocabulary
+from textassay.checking.column_names import Side, repeats
 from textassay.checking.table_reader import RawTable, are_names, read_cells
+from textassay.runtime.column_names import RATERS, columns_named
 
 
 def spread_raters(table: RawTable) -> RawTable:
     """Return a table with a column for each rater and judge, if it has one row per rating."""
-    table = _spread_named(table, "rater", "human")
-    return _spread_named(table, "judge_name", "judge")
+    table = _spread_named(table, RATERS, "human")
+    return _spread_named(table, vocabulary.names("judge_name"), "judge")
 
 
-def _spread_named(table: RawTable, role: str, side: Side) -> RawTable:
+def _spread_named(table: RawTable, names: Sequence[str], side: Side) -> RawTable:
     repeating = [name for name, cells in table.columns.items() if repeats(cells)]
-    raters, items = columns_named(role, repeating), columns_named("item", repeating)
+    raters = columns_named(names, repeating)
+    items = columns_named(vocabulary.names("item"), repeating)
     if not raters or not items:
         return table
     who, item = raters[0], items[0]

@@ -7,7 +7,7 @@ the clarity.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from textassay.checking import vocabulary
@@ -84,12 +84,6 @@ def aspect_of(name: str) -> frozenset[str]:
     others = vocabulary.words("generic").union(*levels)
     words = (word for word in words_of(name) if not word.isdigit() and len(word) > 1)
     return frozenset(words) - others
-
-
-def columns_named(role: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are whole names of `words.toml`, such as of a `group`, surest first."""
-    by_name = {re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in names}
-    return [by_name[name] for name in vocabulary.names(role) if name in by_name]
 
 
 def repeats(cells: Sequence[object]) -> bool:

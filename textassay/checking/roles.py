@@ -14,18 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from textassay.checking import vocabulary
 from textassay.checking.aspects import ColumnPair, pair_columns
 from textassay.checking.column_names import (
     OWN_FIELDS,
     NameSide,
     Side,
-    columns_named,
     field_of,
     rates_nothing,
     repeats,
     side_of,
 )
 from textassay.checking.table_reader import CellReader, RawTable, are_names, polarity
+from textassay.runtime.column_names import columns_named
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 
@@ -84,7 +85,7 @@ def find_roles(
 def _find_given(name: str, table: RawTable, role: str) -> str:
     """Return the column of this name, whose case and field (`human.`, `metrics.`) may be left out.
 
-    `what` names its role in errors.
+    `role` names it in errors.
     """
     if name in table.columns:
         return name
@@ -100,13 +101,13 @@ def _find_given(name: str, table: RawTable, role: str) -> str:
 
 def _find_group(table: RawTable) -> str | None:
     """Return the first column that is named like sources and has one of them several times."""
-    named = columns_named("group", table.columns)
+    named = columns_named(vocabulary.names("group"), table.columns)
     return next((name for name in named if repeats(table.columns[name])), None)
 
 
 def _find_system(columns: Mapping[str, CellReader], group: str | None) -> str | None:
     """Return the first column that is named like systems and contains names of some."""
-    named = [name for name in columns_named("system", columns) if name != group]
+    named = [name for name in columns_named(vocabulary.names("system"), columns) if name != group]
     return next((name for name in named if _names_systems(name, columns)), None)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from textassay.runtime.column_names import RETRIEVED
 from textassay.runtime.conversation import (
     ConversationMessage,
     Passage,
@@ -36,15 +37,6 @@ _WITHOUT_TEXT = (
 """Fields that a message may have in place of a text."""
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names of images in messages and passages, beside their text."""
-RETRIEVED = (
-    "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
-    "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
-    "documents", "chunks", "ctx", "ctxs", "passage", "paragraph", "paragraphs", "chunk", "docs",
-    "retrieved_docs", "retrieved_chunks", "retrieved_text", "retrieved", "search_results",
-    "evidence", "evidences", "knowledge", "knowledge_base", "background", "fact", "facts",
-    "grounding", "premise", "snippet", "snippets",
-)  # fmt: skip
-"""Names of retrieved passages, in rows and in messages."""
 _TOOLS = ("tools", "functions")
 _CALL_FIELDS = (
     "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
@@ -59,11 +51,6 @@ READ_IN_MESSAGES = frozenset({
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULT_TYPES = ("tool_result", "function_response")
 """Endings of the types of parts that are calls of tools, and of those that are their results."""
-
-
-def plain_name(name: str) -> str:
-    """Return a name without case and separators: `Doc ID`, `docId` and `doc_id` are one name."""
-    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def looks_like_messages(value: Any) -> bool:

@@ -13,10 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
-from textassay.runtime.chat_formats import plain_name
+from textassay.runtime.column_names import ALIASES, BY_PLACE, LESS_CLEAR, RATERS, plain_name
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
 from textassay.runtime.data.dataset import Examples, PairedExamples
-from textassay.runtime.data.material import ALIASES, BY_PLACE, LESS_CLEAR
 from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -321,11 +320,23 @@ def test_names_of_published_data_are_mapped(field: str, name: str) -> None:
 def test_a_name_stands_for_one_field() -> None:
     """Of two fields with the same name in their lists, one would lose it without a word."""
     fields: dict[str, set[str]] = {}
-    for names in (ALIASES, LESS_CLEAR, BY_PLACE):
+    for names in (ALIASES, LESS_CLEAR, BY_PLACE, {"rater": " ".join(RATERS)}):
         for field, listed in names.items():
             for name in listed.split():
                 fields.setdefault(plain_name(name), set()).add(field)
     assert {name: claims for name, claims in fields.items() if len(claims) > 1} == {}
+
+
+@pytest.mark.parametrize("field", [*ALIASES, *LESS_CLEAR, *BY_PLACE])
+def test_the_page_on_data_shows_names_of_each_field(field: str) -> None:
+    """All of them, unless the list ends in three dots."""
+    page = (Path(__file__).parents[3] / "docs/data.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
+    names_shown = next(row[3] for row in rows if f"`{field}`" in row[1])
+    shown = set(map(plain_name, names_shown.split("`")[1::2]))
+    names = set(map(plain_name, f"{ALIASES.get(field, '')} {BY_PLACE.get(field, '')}".split()))
+    assert shown & names
+    assert "..." in names_shown or names <= shown
 
 
 TEXT_BESIDE = ["decoded", "hyp", "pred", "generated", "llm_response", "claim", "mt", "candidate",

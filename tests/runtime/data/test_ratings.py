@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agreement.records import read_judge
+from textassay.runtime.column_names import RATERS
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader, WithRatings
 from textassay.runtime.errors import DataError
@@ -391,13 +392,28 @@ def test_ratings_that_cannot_be_joined_are_refused(ratings, words):
         list(WithRatings(Examples(data), {"f": Examples([ratings])}))
 
 
-@pytest.mark.parametrize("column", ["rater", "Annotator", "Rater ID", "workerId", "annotator_id"])
+@pytest.mark.parametrize("column", [*RATERS, "Annotator", "Rater ID", "workerId"])
 def test_the_column_of_raters_is_found_in_any_case_with_any_separators(column):
     rows = [{"id": "a", "output": "x", column: who, "human.coherence": rating}
             for who, rating in (("ann", 4), ("bob", 5))]  # fmt: skip
     data = Examples(rows)
     assert [one.annotators for one in data] == [{"coherence": (4.0, 5.0)}]
     assert data.rater_names("coherence") == ("ann", "bob")
+
+
+def test_of_two_columns_that_may_name_raters_the_surer_one_does():
+    """In chats, a user may be who asked."""
+    rows = [{"id": "a", "output": "x", "user": "eve", "annotator": who, "human.coherence": 4}
+            for who in ("ann", "bob")]  # fmt: skip
+    data = Examples(rows)
+    data.check()
+    assert data.rater_names("coherence") == ("ann", "bob")
+
+
+def test_a_user_is_a_rater_only_of_rows_with_one_id():
+    """Otherwise the judge does not see a column that it may be meant to see, which is reported."""
+    data = Examples([{"id": n, "output": "x", "user": "ann", "human.c": 1} for n in "ab"])
+    assert data.check().unseen == {"user": 2}
 
 
 def test_tables_with_a_row_for_each_rater_and_aspect_lose_no_rating(tmp_path):
@@ -420,6 +436,6 @@ def test_rows_of_raters_without_ratings_are_refused():
 
 
 def test_equal_texts_with_one_id_may_be_of_several_raters():
-    rows = [{"id": "a", "output": "x", "coder": who, "human.c": 4} for who in ("ann", "bob")]
+    rows = [{"id": "a", "output": "x", "who": who, "human.c": 4} for who in ("ann", "bob")]
     with pytest.raises(DataError, match=r'map their column: .*"COLUMN": "rater"'):
         Examples(rows).check()

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.column_names import RATERS, columns_named
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
-from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
+from textassay.runtime.data.ratings import RATER, LabelReader
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
 
@@ -30,7 +31,7 @@ def one_row_per_example(
         return None
     id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
     named = [key for key, ours in fields.items() if ours == RATER]
-    by_name = (key for key in first if isinstance(key, str) and names_rater(key))
+    by_name = columns_named(RATERS, (key for key in first if isinstance(key, str)))
     rater = next((key for key in (*named, *by_name) if key in first), "")
     # With a column of raters but no ids, it is unknown which rows belong together.
     if not rater or id_ not in first:

@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.chat_formats import plain_name, short_repr
+from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.column_names import GENERIC, names_rater, plain_name
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
@@ -31,7 +32,6 @@ from textassay.runtime.data.cells import (
     to_json_value,
 )
 from textassay.runtime.data.material import (
-    GENERIC,
     IN_META,
     JOINED,
     MATERIAL,
@@ -57,7 +57,6 @@ from textassay.runtime.data.ratings import (
     SAMPLING_PROBABILITY,
     LabelReader,
     is_usual_mark,
-    names_rater,
 )
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import ImageReader, as_texts

@@ -13,14 +13,13 @@ from typing import Any
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
     READ_IN_MESSAGES,
-    RETRIEVED,
     looks_like_messages,
-    plain_name,
     read_call,
     read_messages,
     read_passages,
     read_tools,
 )
+from textassay.runtime.column_names import ALIASES, BY_PLACE, GENERIC, LESS_CLEAR, plain_name
 from textassay.runtime.conversation import (
     ConversationMessage,
     calls_as_text,
@@ -39,67 +38,6 @@ OTHER_SYSTEM = "system_b"
 """Field of an example with the system of the second text."""
 IN_META = {name: f"meta.{name}" for name in (OTHER_OUTPUT, OTHER_SYSTEM)}
 """Further fields that a field map may name, which are kept in `meta`."""
-ALIASES = {
-    "output": """
-        response hypothesis summary prediction actual_output actual_response system_output
-        system_response system_summary system_answer model_output model_response model_answer
-        model_summary model_prediction model_generation llm_output llm_response llm_answer
-        llm_summary ai_response ai_output ai_answer bot_response chatbot_response agent_response
-        agent_output assistant_response assistant_output generated_output generated_response
-        generated_answer generated_summary generated_translation predicted_output
-        predicted_response predicted_answer predicted_summary predicted_text final_output
-        final_response final_answer candidate_output candidate_response candidate_answer
-        candidate_summary candidate_translation machine_translation output_text response_text
-    """,
-    "source": """
-        document input article question prompt query src source_text source_document
-        source_article dialogue user_input user_query user_question user_prompt user_message
-        input_text
-    """,
-    "context": " ".join(RETRIEVED),
-    "messages": """
-        turns conversation conversations chat chat_history history message_history
-        conversation_history dialog_history dialogue_history transcript trajectory traj chat_log
-        dialog
-    """,
-    "images": """
-        image image_url image_urls image_path image_paths image_file image_files image_uri
-        image_uris img img_path imgs picture pictures photo photos screenshot screenshots
-    """,
-    "tools": "available_tools tool_definitions tool_schemas function_definitions",
-    "tools_called": "tool_calls called_tools function_calls",
-    "rubric": "rubrics rubric_items",
-    "references": """
-        reference expected expected_output expected_outcome expected_answer expected_response
-        target ground_truth ground_truths gold golden ref refs gold_answer gold_answers
-        gold_output gold_summary gold_response golden_answer golden_answers reference_answer
-        reference_answers reference_output reference_outputs reference_summary reference_summaries
-        reference_text reference_texts reference_response reference_responses
-        reference_translation target_text target_output human_reference human_references
-        human_summary human_summaries correct_answer correct_answers best_answer ideal_answer
-        ideal_answers ideal_response ideal
-    """,
-}
-"""Names that other tools and published data use, by ours."""
-LESS_CLEAR = {
-    "output": """
-        hyp hypo decoded decoded_text decoded_summary generated generated_text generation
-        completion reply translation candidate pred predicted mt mt_text mt_output claim
-        machine_summary
-    """,
-    "source": """
-        instruction instructions scenario post mr meaning_representation original original_text
-        full_text problem doc body src_text
-    """,
-}
-"""Names that are used only without a clearer name for the field."""
-GENERIC = ("answer", "text")
-"""Names of the output, too, if no other column can be it; the first before the second."""
-BY_PLACE = {
-    "system": "version model model_name model_id system_name system_id generator",
-    "group": "group_id source_id doc_id document_id",
-}
-"""Names by field; the first name among the columns is used, and others are kept in `meta`."""
 JOINED = frozenset({"context", "images"})
 """Fields that use all of their columns."""
 MATERIAL = frozenset({

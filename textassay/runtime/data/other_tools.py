@@ -25,14 +25,13 @@ from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
-    RETRIEVED,
     looks_like_messages,
     message_text,
-    plain_name,
     read_messages,
     read_passages,
     short_repr,
 )
+from textassay.runtime.column_names import RETRIEVED, plain_name
 from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.literals import parse_literal

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.chat_formats import plain_name, short_repr
+from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.column_names import names_rater
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.numerals import NumeralError, read_numeral
 from textassay.runtime.errors import DataError
@@ -349,11 +350,6 @@ RATER = "rater"
 """Name of the column of raters in field maps."""
 SAMPLING_PROBABILITY = "sampling_probability"
 """Field of a row: the probability with which it was drawn to be rated."""
-
-
-def names_rater(column: str) -> bool:
-    """Return whether a column's name means raters, such as `Rater ID`."""
-    return plain_name(column) in ("rater", "annotator", "raterid", "annotatorid", "workerid")
 
 
 def rater_of(example: Example) -> str | None:
