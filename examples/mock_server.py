@@ -53,9 +53,9 @@ class Options:
     """How a 429 gives this time: one of `RETRY_AFTER_STYLES`, or `random`."""
     p500: float = 0.0
     status: int = 500
-    """The status of the answers that `p500` stands for."""
+    """The status of the share `p500` of answers."""
     error: str = "the server had an error"
-    """Message and code of those answers; `{key}` stands for the key that was sent."""
+    """Message and code of these answers; `{key}` is replaced by the key that was sent."""
     p_broken: float = 0.0
     broken_style: str = "random"
     """The form of a 200 that is not an answer: one of `BROKEN_STYLES`, or `random`."""

@@ -1,5 +1,5 @@
-"""Numbers that are no ratings, by kind: a trap has a number of the scale where a rating may be, and
-something that says what else it is."""
+"""Numbers that are not ratings, by kind: a trap has a number of the scale where a rating may be,
+and words that say what else it is."""
 
 from __future__ import annotations
 

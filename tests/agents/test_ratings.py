@@ -1,4 +1,4 @@
-"""Ratings: the forms that are read, what looks like one and is none, hostile text; what real judges
+"""Ratings: the forms that are read, false ratings, hostile text; what real judges
 answered, as recorded; and the expected rating under token probabilities, checked by hand."""
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ def test_a_labeled_last_line_is_read_whatever_comes_before_it(before, label, val
 
 @given(label=labels, value=st.integers(1, 5), after=remarks)
 def test_a_labeled_first_line_is_read_with_remarks_behind_it(label, value, after):
-    """They count, quote and turn down numbers; none is given."""
+    """They count, quote and reject numbers, and give no rating."""
     found = parse_rating(f"{label}: {value}\n{after}", scale=FIVE, aspect="coherence")
     assert isinstance(found, Rating), (after, found)
     assert found.value == value

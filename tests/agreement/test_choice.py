@@ -171,7 +171,7 @@ def test_scores_that_equal_the_threshold_are_counted_and_ties_count_half():
     # turned round, a judge that ties is as good as before
     turned, _ = agreement_at([1 - x for x in scores], [1 - y for y in human], threshold=0.5)
     assert turned.measures["accuracy"].value == found.measures["accuracy"].value
-    # a grade of a longer scale is no tie: at least 4 is yes
+    # a grade of a longer scale is not a tie: at least 4 is yes
     graded, cut = agreement_at([5, 4, 3, 4, 1], human, threshold=4)
     assert (cut.equal, cut.is_shared, graded.confusion) == (2, False, ((1, 1), (1, 2)))
 

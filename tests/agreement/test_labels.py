@@ -218,7 +218,7 @@ def test_labels_of_the_data_are_held_against_scores():
     assert [row["aspect"] for row in table.as_dict()["labels"]] == ["tone", "right"]
     titles = [one.title for one in table.tables()]
     assert "labels of tone by people, and of tone by the judge" in titles
-    # without an order they are not correlated, and ratings that are no labels have no table
+    # without an order they are not correlated, and ratings other than labels have no table
     nominal = agreement.agreement_table(
         {"tone": scores["tone"]}, LABELED, labels={"tone": LabelScale(names)}
     )

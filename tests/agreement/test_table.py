@@ -319,7 +319,7 @@ def test_the_coefficients_of_two_labels_are_one_number_with_one_interval():
         [row["mcc"]] * 3
     )
     assert row["ci"]["pearson"] == tuple(row["ci"]["mcc"]) == row["ci"]["kendall"]
-    # a probability is no label: its correlation is another number than the MCC of its label
+    # a probability is not a label: its correlation differs from the MCC of its label
     scores["ok"] = {id_: 0.1 + 0.7 * label for id_, label in scores["ok"].items()}
     (row,) = agreement.agreement_table(scores, data, threshold=0.5).as_dict()["rows"]
     assert row["ci"]["pearson"] is not None

@@ -155,7 +155,7 @@ def test_conversations_of_earlier_files_are_read():
     [("4", 4.0), (" 4.5 ", 4.5), ("3 stars", "3 stars"), ("a; b", ["a", "b"]), ("", None)],
 )
 def test_words_in_a_table_stay_words(value, rating, tmp_path):
-    """A label that begins with a number is no number; an empty cell is a gap."""
+    """A label that begins with a number is not read as a number; an empty cell is a gap."""
     path = tmp_path / "ratings.csv"
     path.write_text(f"id,aspect,rater,value\na,tone,ann,{value}\n")
     [row] = interchange.read("csv", path).rows

@@ -148,7 +148,7 @@ def test_guidelines_that_say_nothing_are_refused(tmp_path, content, words):
 
 
 def test_a_set_is_rated_as_a_whole():
-    """What is said of some labels only is no answer."""
+    """Values for only some of the labels do not count as an answer."""
     labeled = Study([Example(id="x", output="It is so.")], tasks.load("general", LABELED[2:]))
     with pytest.raises(DataError, match="'topics' do not cover all labels"):
         labeled.check({"topics/an-invoice": 1, "topics/refund": None})
@@ -173,7 +173,7 @@ def test_half_a_surrogate_can_be_sent():
     ],
 )
 def test_answers_off_the_question_are_refused(ratings, words):
-    """A rating that is not offered is no rating."""
+    """A rating that is not offered is refused."""
     with pytest.raises(DataError, match=words):
         study().check(ratings)
     assert study().check({"tone": None, "polite": 0}) == {"tone": None, "polite": 0.0}

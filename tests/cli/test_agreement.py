@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_intervals(scores, people):
 
 
 def test_names_are_mapped(scores, people):
-    """Several scores may be held against one human aspect; equal names still pair."""
+    """Several scores may be compared with one human aspect; equal names still pair."""
     mapped = ("--aspect-map", "judge_fluency=fluency", "--aspect-map", "coherence=fluency")
     rows = document("agreement", scores, people, *mapped)["rows"]
     names = dict.fromkeys(("judge_fluency", "coherence", "fluency"), "fluency")

@@ -47,7 +47,7 @@ def test_recorded_judges_are_checked_without_a_model():
     ],
 )
 def test_what_is_not_installed_is_named_behind_the_first_part(module, command, monkeypatch):
-    """The first part needs neither, so that it is a success; the second alone is none."""
+    """The first part needs neither, so that it succeeds; the second alone fails."""
     monkeypatch.setitem(sys.modules, module, None)
     both = textassay("demo").ends(0, command)
     assert "1,600" in both.out

@@ -595,7 +595,7 @@ def test_a_file_of_two_judges_is_refused(tmp_path, rated):
 
 
 def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
-    """A 4 of 5 minus a .8 of 1 is no number; agreement with people is still compared."""
+    """A 4 of 5 minus a .8 of 1 is undefined; agreement with people is still compared."""
     one = scores(tmp_path / "one.jsonl")
     other = scores(
         tmp_path / "other.jsonl", lambda at: (at % 5) / 4, scale=[0, 1], signature="judge-2"

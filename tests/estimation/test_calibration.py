@@ -226,7 +226,7 @@ def test_what_was_learned_is_read(tmp_path, kind):
     ],
 )
 def test_what_no_fit_makes_is_refused(tmp_path, kind, path, change):
-    """It would give ratings off the scale, intervals that are none, or a traceback."""
+    """It would give ratings off the scale, invalid intervals, or a traceback."""
     aspect = copy.deepcopy(CONTENT[kind])
     *way, last = path.split(".")
     at = aspect

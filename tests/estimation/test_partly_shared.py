@@ -120,7 +120,7 @@ def test_texts_that_only_one_run_has_are_counted_as_left_out():
 
 
 def test_further_texts_of_a_paired_source_are_left_out():
-    """They depend on those that are paired, so they are no sample of their own."""
+    """They depend on the paired ones, so they are not an independent sample."""
     rows = [{"id": f"t{i}", "output": f"t{i}", "group": f"g{i % 10}"} for i in range(40)]
     a = {"x": Judged(values={f"t{i}": float(i % 7) for i in range(20)})}
     b = {"x": Judged(values={f"t{i}": float(i % 6) for i in [*range(10), *range(30, 40)]})}

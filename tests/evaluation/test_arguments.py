@@ -219,7 +219,7 @@ COMMAND_LINE = ("cli", "demo", "pytest_plugin", "checking")
 
 
 def texts_of(path):
-    """The strings of a module that are no docstrings, those of one message joined."""
+    """The strings of a module except docstrings, with the parts of a message joined."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documented = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)

@@ -440,7 +440,7 @@ def test_held_out_rows_stay_the_same_whatever_share_is_learned_from():
 
 
 def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
-    """A judge's name before a slash is no layer; curves average over five samples."""
+    """A judge's name before a slash is not a layer; curves average over five samples."""
     rows = rows_of(120)
     for row in rows:
         given = list(row["metrics"].values())

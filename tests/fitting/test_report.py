@@ -1,4 +1,4 @@
-"""What the fit report says, held against the same figures found another way."""
+"""The figures of the fit report, compared with the same figures found another way."""
 
 import json
 import re

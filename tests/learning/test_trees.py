@@ -40,7 +40,7 @@ def error_below(x, y, feature, threshold):
 
 
 def test_the_first_split_has_the_least_error_over_all_aspects():
-    """Held against every split that there is."""
+    """Compared with every possible split."""
     x, y = standardized(60)
     learned = fit_joint_tree(x, y, seed=0, leaf=3)
     feature, threshold = (

@@ -296,7 +296,7 @@ def test_the_embedded_model_is_not_asked_for_yes_or_no():
 
 
 def test_labels_that_are_not_reported():
-    """A server names the likeliest tokens only; none of them a label is no rating."""
+    """A server names the likeliest tokens only; without a label among them there is no rating."""
     unsure = model(choices=lambda r: dict.fromkeys(r.choices) | {"4": math.log(0.05)})
     _, _, [score] = judged("g-eval", "summarization", NEWS, unsure, ["fluency"])
     assert (score.outcome, score.error.type, score.value) == ("invalid", "NoLabelMass", None)

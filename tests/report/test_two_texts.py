@@ -73,7 +73,7 @@ def content_of(*folders, human=None):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_ratings_are_those_of_the_run_whose_texts_were_rated(runs, turned):
-    """In either order of the runs, only the old one is held against people."""
+    """In either order of the runs, only the old one is compared with people."""
     content = content_of(*(reversed(runs) if turned else runs))
     [agreement] = content.agreement
     assert [(one.run, round(one.value.value, 3)) for one in agreement.judges] == [("old", 1.0)]

@@ -109,7 +109,7 @@ def test_data_to_text(tmp_path):
 
 
 def test_fed(tmp_path):
-    """Turns and dialogues are apart; N/A is no number; the turns belong to their dialogue."""
+    """Turns and dialogues are separate; N/A is not a number; turns belong to their dialogue."""
     turn = {
         "context": "User: Hi!",
         "response": "System: Hello.",

@@ -345,7 +345,7 @@ async def numbers_up_to(text: Text, n: int) -> list[int]:
 
 
 def test_a_result_of_the_wrong_class_is_a_failure() -> None:
-    """What an agent yields is held against what it declares."""
+    """The messages that an agent yields are compared with its declaration."""
 
     async def lies(text: Text) -> int:
         return "three"  # type: ignore[return-value]

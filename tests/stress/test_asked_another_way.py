@@ -68,7 +68,7 @@ async def test_orders_of_labels_and_scale(judge, failing):
 
 
 async def test_label_order_alone_is_held_against_letters():
-    """The usual order of letters is asked for as well, and is no row of its own."""
+    """The usual order of letters is asked for as well, but has no row."""
     rows = await stressed(("label-order",), likes_the_first)
     assert set(rows) == {"repeat", "label-order"}
     assert rows["label-order"].shift.value == 4

@@ -228,7 +228,7 @@ def children_of(parent: int) -> list[int]:
 
 
 def kill_one(parent: int, rng: random.Random) -> None:
-    """Kill one of the processes that a process has started; one that just ended is none of them."""
+    """Kill one of the processes that a process has started; one that just ended does not count."""
 
     def killed() -> bool:
         children = children_of(parent)

@@ -92,7 +92,7 @@ async def test_a_decision_model_is_asked_typed_questions_alone():
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("fault", [{"nobody asked": 1.0}, refused_answer("it refuses")], ids=str)
 async def test_a_question_without_an_answer_is_named(place, fault):
-    """Each kind is asked once, and a fault of one is no fault of the others."""
+    """Each kind is asked once, and a fault of one does not affect the others."""
 
     def spoiled(request: DecisionRequest) -> list[object]:
         answers = spread_evenly(request)

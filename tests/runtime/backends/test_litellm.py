@@ -176,7 +176,7 @@ async def test_a_key_from_the_environment_is_scrubbed_as_well(build, mock_server
 async def test_a_time_limit_of_litellm_is_ours(build, mock_server):
     """Its Timeout becomes TimedOut."""
     server = await mock_server(p_hang=1)
-    # an argument of litellm's own, which for this provider is no further field of the body
+    # an argument of litellm's own, which it does not add to this provider's body
     model = build("hosted_vllm/judge", api_base=server.url, api_key="k")
     with pytest.raises(errors.TimedOut):
         await model.generate(ASK.model_copy(update={"extra": {"timeout": 0.1}}))

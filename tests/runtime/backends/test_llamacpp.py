@@ -1,4 +1,4 @@
-"""Log-probabilities and answers from a local model, held against two oracles, and against
+"""Log-probabilities and answers from a local model, compared with two oracles, and with
 themselves under every history."""
 
 from __future__ import annotations
@@ -452,7 +452,7 @@ async def test_a_json_schema_is_kept(made):
 
 
 async def test_a_string_holds_characters_and_not_bytes(made):
-    """Random bytes are no character: none comes out as several and makes a string too long."""
+    """Random bytes are not a character: none becomes several and makes a string too long."""
     schema = {"type": "string", "minLength": 6, "maxLength": 6}
     async with local(made(PLAIN)) as model:
         response = await model.generate(

@@ -582,7 +582,7 @@ RECORDED = {
 
 
 def test_recorded_errors_of_providers():
-    """The 13 of 860 exchanges that were no success."""
+    """The 13 of 860 exchanges that failed."""
     failed = [r for r in benchmark("provider-answers/answers.jsonl.gz") if r["status"] != 200]
     assert len(failed) == 13
     for row in failed:

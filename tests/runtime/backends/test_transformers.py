@@ -1,4 +1,4 @@
-"""The backend of the transformers library, held against plain forward passes of the same models."""
+"""The backend of the transformers library, compared with plain forward passes of the models."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ async def test_failures_and_cancellation_give_the_reservation_back() -> None:
 
 @virtual
 async def test_a_waiter_cancelled_as_it_is_let_in_holds_nothing() -> None:
-    """The turn between being let in and running is no hole."""
+    """The turn between being let in and running is counted, too."""
 
     budget = Budget(1.0)
     holder = budget.reserve(1.0)

@@ -671,7 +671,7 @@ def test_the_probe_is_of_the_same_kind_as_the_request():
 
 @virtual
 async def test_cancelling_all_who_wait_leaves_nothing_behind():
-    """The probing task ends by itself, and its failure is no unhandled exception."""
+    """The probing task ends, and its failure does not become an unhandled exception."""
     model, scripted = model_of(
         lambda r: errors.NothingListening("no") if scripted.requests[1:] else "fine",
         outage_wait=5,

@@ -122,7 +122,7 @@ def test_the_first_repeat_is_found_among_any_number_of_ids(few: int) -> None:
 
 
 def test_a_five_megabyte_text_and_an_empty_one_are_data(tmp_path: Path) -> None:
-    """Length is no error, in lines and in cells."""
+    """Long texts are not an error, in lines and in cells."""
     long = "word " * 1_000_000
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
@@ -262,7 +262,7 @@ CONVERSATION: dict[str, Any] = {
 
 
 def test_a_turn_is_an_example_with_its_history() -> None:
-    """The conversation is its group, and a rating of the conversation is none of the turn."""
+    """The conversation is its group, and a rating of the conversation does not rate the turn."""
     first, last = Examples([CONVERSATION], unit="turn")
     assert (first.id, first.group, first.output) == ("c#turn-2", "c", "Yes.")
     assert first.source is not None

@@ -81,7 +81,7 @@ class PolarsLike:
 
 
 class HuggingFaceLike:
-    """Has what is used of a data set of the `datasets` library, which is no list."""
+    """Has the used part of a data set of the `datasets` library, which is not a list."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._rows, self.column_names = rows, list(rows[0])
@@ -164,7 +164,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
 def test_a_bad_file_is_named_with_its_line(
     tmp_path: Path, name: str, content: str | bytes, shown: str
 ) -> None:
-    """Rows of CSV are named by the line they start on; a torn archive is no shorter data set."""
+    """Rows of CSV are named by the line they start on; a torn archive is refused."""
     if name.endswith("xlsx"):
         pytest.importorskip("openpyxl", reason="openpyxl is not installed")
     assert shown in complaint(saved(tmp_path, content, name))

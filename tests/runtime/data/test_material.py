@@ -359,7 +359,7 @@ def test_text_beside_an_output_is_what_it_was_made_from(name: str) -> None:
 def test_a_generic_name_is_not_an_output_where_another_column_may_be_it(
     generic: str, other: Any
 ) -> None:
-    """The error says how to map both; labels and names are no outputs."""
+    """The error says how to map both; labels and names are not outputs."""
     row = {generic: "An article.", "x17": other, "topic": "sports news"}
     message = complaint([row])
     assert "may be the output, and so may 'x17'; say which is judged" in message

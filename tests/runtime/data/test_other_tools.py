@@ -335,7 +335,7 @@ def test_an_empty_answer_in_a_log_of_inspect_is_an_answer(content):
 
 
 def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
-    """What the data set put into the assistant's mouth is no answer; passages are kept."""
+    """Words that the data set gave the assistant are not its answer; passages are kept."""
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
                 {"role": "user", "content": "Weather?"}]  # fmt: skip
     failed = {"id": "f", "input": messages, "messages": messages, "target": "",
@@ -536,7 +536,7 @@ def test_prompts_that_are_chats_are_messages(tmp_path: Path) -> None:
 
 
 def test_an_answer_of_inspect_that_is_a_call_is_its_text(tmp_path: Path) -> None:
-    """Scores that are no numbers are kept in `meta`; pass and fail are 1 and 0."""
+    """Scores other than numbers are kept in `meta`; pass and fail are 1 and 0."""
     call = {"id": "1", "function": "find", "arguments": {"q": "cup"}}
     called = {"role": "assistant", "content": "", "tool_calls": [call]}
     sample = {"id": 1, "epoch": 1, "input": "When?", "target": "1967",
