@@ -117,7 +117,7 @@ def fail_if_incomplete(what: str, lacks: list[str]) -> None:
     # not an assertion: pytest would print the list a second time, cut in the middle
     if lacks:
         listed = "\n".join(f"  {x}" for x in lacks)
-        pytest.fail(f"{what} lacks {len(lacks)} things:\n{listed}", pytrace=False)
+        pytest.fail(f"{what} still lacks:\n{listed}", pytrace=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = sorted((ROOT / "textassay").rglob("*.py"))
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-# A participle or a riddle as a name says nothing of what it holds: `rating`, `request`, `context`
-# and `result` do.
+# These names say nothing of what they hold: `rating`, `request`, `context` and `result` do. Other
+# participles are a matter of judgment: beside its noun (`kept = ...` of answers) one may be clear.
 _WORD = r"_?(?:told|asked|said|wanted|rooted\w*|warmth|carry_out|whence|wherein|sequel\w*)\b"
 # Where a name is bound: assignments, definitions, loops and parameters. A regex, since tokenizing
 # the package takes seconds.

@@ -286,7 +286,7 @@ async def test_what_has_no_effect_is_refused_in_the_words_of_python(given, messa
 
 
 async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
-    with pytest.raises(UnknownName, match="method with alignment 'hd_eval'; did you mean 'hd-ev"):
+    with pytest.raises(UnknownName, match="method of fit 'hd_eval'; did you mean 'hd-ev"):
         await fit(rated(), method="hd_eval", model="x/y")
     with pytest.raises(TypeError, match="unknown parameter of fit 'aggregators'"):
         await fit(rated(), aggregators="ridge")

@@ -25,6 +25,7 @@ from textassay.methods import (
     tasks,
 )
 from textassay.methods.by_name import TOOLS
+from textassay.methods.library.profiles import REPLACEABLE
 from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
 from textassay.methods.pairwise import Pairwise
 from textassay.runtime import Aspect, Assignment, Capabilities, Example, Node, Score
@@ -78,6 +79,9 @@ def missing(method: Any) -> list[str]:
             prompt.is_file() and prompt.read_text(encoding="utf-8").startswith("{#")
         ),
         "textassay/methods/by_name.py: a line in METHODS": METHODS.get(name) is method,
+        f"textassay/methods/library/profiles.py: {method.prompt!r} in REPLACEABLE": (
+            method.prompt in REPLACEABLE or not issubclass(method, RatingMethod)
+        ),
         f"docs/methods.md: the options {unlisted(method)} in its section": not unlisted(method),
         "tests/methods/golden_requests.json: its requests (make methods)": (
             f'"{name} scripted' in text("tests/methods/golden_requests.json")
@@ -96,7 +100,7 @@ def test_a_built_in_method_is_complete(name: str) -> None:
     # not an assertion: pytest would print the list a second time, cut in the middle
     if lacks:
         listed = "\n".join(f"  {what}" for what in lacks)
-        pytest.fail(f"the method {name!r} lacks {len(lacks)} things:\n{listed}", pytrace=False)
+        pytest.fail(f"the method {name!r} still lacks:\n{listed}", pytrace=False)
 
 
 def test_the_pages_name_every_method() -> None:
@@ -155,6 +159,7 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
         Path(__file__).name, "nothing.jinja", "by_name.py", "golden_requests.json", "methods",
+            "profiles.py",
     }  # fmt: skip
 
 

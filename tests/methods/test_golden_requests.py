@@ -146,7 +146,8 @@ async def write() -> None:
     for name, fact in facts.items():
         if fact != known.get(name):
             state = "changed" if name in known else "new"
-            print(f"{state} {name}{', refused' if 'refused' in fact else ''}")
+            refused = f"; the method refuses it: {fact['refused']}" if "refused" in fact else ""
+            print(f"{state}: {name}{refused}")
     GOLDEN.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 

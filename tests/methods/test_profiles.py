@@ -192,7 +192,7 @@ def test_hd_eval_grows_nothing():
         ("hd-eval", {"tree": "model", "depth": 2}, "'tree': 'FILE'"),
         ("fusion-eval", {"fusion": "llm"}, "fusion=avg"),
         ("fusion-eval", {"fusion": "llmsel"}, "'plan': 'FILE'"),
-        ("g-eval", {"n": 20}, "leave n out"),
+        ("g-eval", {"n": 20}, "leave out n="),
         ("jury", {"form": "letters"}, "asks for numbers"),
         ("llm-score", {}, "same call as g-eval"),
         ("llm-score-cot", {}, "no chain of thought.* same call as g-eval"),

@@ -344,5 +344,5 @@ async def test_methods_whose_paper_publishes_no_prompt_refuse_the_profile():
 
 
 async def test_the_profile_keeps_the_papers_order(asked):
-    with pytest.raises(ConfigurationError, match="leave prompt_layout out"):
+    with pytest.raises(ConfigurationError, match="leave out prompt_layout="):
         await asked("gptscore", "summarization", "fluency", prompt_layout="shared-prefix")

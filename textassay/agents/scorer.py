@@ -434,7 +434,7 @@ class LabelScorer(Scorer):
         if self.ask.n > 1:
             raise ConfigurationError(
                 f"profile {profile.name!r} reads ratings from probabilities, so n={self.ask.n}"
-                " samples add nothing; leave n out, or use another profile "
+                " samples add nothing; leave out n=, or use another profile "
                 "(options={'profile': 'none'})"
             )
         if profile.scale and self.form != "number":

@@ -39,6 +39,7 @@ _FLAGS = {
     "criteria": "--criterion",
     "margin": "--fail-above",
     "count": "--next",
+    "chosen": "--labels chosen",
 }
 """Flags that are named differently from the parameters they give."""
 COMMAND_PARAMETERS: set[str] = set()

@@ -37,9 +37,9 @@ CHOSEN, RANDOM = "chosen", "random"
 class RatedInput:
     """A run or file of scores, and the examples with ratings; read on first access.
 
-    The data are DATA, or the run's own with its field map, or SCORES if that is a data set. `given`
-    are flags: `config`, `field` and `missing` for reading the data, `ratings` for files joined to
-    the data, and `task` for labels. `picked` is how the rated rows were selected, `scale` the
+    The data are DATA, or the run's own with its field map, or SCORES if that is a data set. `group`
+    has flags: `config`, `field` and `missing` for reading the data, `ratings` for files joined to
+    the data, and `task` for labels. `selection` is how the rated rows were selected, `scale` the
     scales of the human ratings, `by` the field that divides the data, and `whole_labels` whether
     labels without an order are compared whole.
     """
@@ -51,7 +51,7 @@ class RatedInput:
         group: Mapping[str, Any],
         aspect_map: Iterable[str] | None = (),
         *,
-        picked: str = CHOSEN,
+        selection: str = CHOSEN,
         scale: Iterable[str] | None = (),
         by: str | None = None,
         whole_labels: bool = False,
@@ -60,7 +60,7 @@ class RatedInput:
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
         self._scales = read_scales(scale or ())
         self._group = group
-        self._picked, self._by, self._reading = picked, by, data_options(flags)
+        self._selection, self._by, self._reading = selection, by, data_options(flags)
         self._ratings, self._task_name = tuple(flags.get("ratings") or ()), flags.get("task")
         self._whole_labels = whole_labels
         self._run = RunRequest(method="")  # a file of scores does not record it
@@ -161,7 +161,7 @@ class RatedInput:
         from textassay.agreement.joined import read_with_labels
         from textassay.estimation.columns import read_judged
 
-        if self._picked == RANDOM:
+        if self._selection == RANDOM:
             self._refuse_two_draws()
         return read_with_labels(
             lambda reader: read_judged(
@@ -242,7 +242,7 @@ class RatedInput:
         from textassay.estimation.columns import join_columns, read_plan
 
         # a misspelled word fails as a missing file
-        plan = None if self._picked in (RANDOM, CHOSEN) else read_plan(self._picked)
+        plan = None if self._selection in (RANDOM, CHOSEN) else read_plan(self._selection)
         tables = join_columns(self.judged, self.people, self.aspect_map, plan=plan)
         shares = shares_of(self.labels)
         left_out = {table.score for table in tables if table.score in shares and not _varies(table)}

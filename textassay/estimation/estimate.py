@@ -489,7 +489,7 @@ class _MeanEstimator:
         """
         then = (
             "which is unlikely for a random draw: the intervals hold only if the rated texts were"
-            " drawn at random; rate texts that label-plan draws, or pass labels='chosen'"
+            " drawn at random; rate texts that label-plan draws, or pass chosen=True"
         )
         comparison = compare_rated_with_others(part.scores, part.rated, part.groups)
         if comparison and comparison.p < LIMITS.p:

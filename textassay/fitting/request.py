@@ -102,17 +102,17 @@ class FitRequest(DataRequest):
     report: Annotated[Depth, Flag(LEARNING)] = "basic"
     """full adds curves and ablations."""
     repeats: Annotated[int | None, Field(ge=1, le=100), Flag(LEARNING, "N")] = None
-    """Samples per point of the curves of --report full (default: 3 data, 1 criteria)."""
+    """Samples per point of each curve of --report full (default: 3 for data, 1 for criteria)."""
 
     @model_validator(mode="after")
-    def _something_is_named(self) -> Self:
+    def _refuse_empty_names(self) -> Self:
         for name in ("aggregator", "aspects"):
             if getattr(self, name) == ():
                 raise ConfigurationError(f"{name}= is empty; leave it out for the default")
         return self
 
     @model_validator(mode="after")
-    def _curves_are_drawn(self) -> Self:
+    def _refuse_repeats_without_curves(self) -> Self:
         if self.repeats is not None and self.report == "basic":
             raise ConfigurationError(
                 "repeats= is for the curves of report='full'; add it, or leave repeats= out"
@@ -161,7 +161,7 @@ class FitByModel(ModelRequest, FitRequest):
         return dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
 
     @model_validator(mode="after")
-    def _there_is_a_model(self) -> Self:
+    def _require_model(self) -> Self:
         if not self.model:
             raise ConfigurationError(f"fit by {self.method} needs model=MODEL")
         return self
@@ -178,7 +178,8 @@ class FitTree(FitByModel):
     keep: Annotated[int | None, Field(ge=1, le=MAX_KEEP), Flag(GROWING, "N")] = None
     """Criteria expanded per layer, from layer 2 on (default: 4; all with --tree)."""
     tree: Annotated[Any, Flag(GROWING, "TREE")] = "model"
-    """Tree to learn on: a file, published, a published tree, or model."""
+    """Tree to learn on: a file, the name of a published one, published (the task's own), or model,
+    which has the model grow one."""
     saliency: Annotated[Saliency, Flag(GROWING)] = "permutation"
     """Measure to rank criteria by."""
     noise: Annotated[Noise, Flag(GROWING)] = "stop"
@@ -220,7 +221,7 @@ def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
     kind = KINDS.get(method)
     if kind is None:
         names = [name for name in KINDS if name]
-        raise UnknownName("method with alignment", str(method), names)
+        raise UnknownName("method of fit", str(method), names)
     present = {name: value for name, value in arguments.items() if value is not None}
     for name, value in present.items():
         # by type first, since rows and runs may define equality

@@ -78,7 +78,7 @@ class Jury(RatingMethod):
             if combine != "vote" and aspect.is_nominal:
                 raise ConfigurationError(
                     f"the labels of aspect {aspect.name!r} have no order, and so no"
-                    f" {combine}; leave combine out to vote"
+                    f" {combine}; leave out combine= to vote"
                 )
             if combine == "vote" and len(self._names) == 2:
                 raise ConfigurationError(

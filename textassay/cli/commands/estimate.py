@@ -65,7 +65,7 @@ def estimate(
     flags.check_confidence(confidence)
     allowed = flags.read_allow_change(group.get("set"))
     fitted = None if calibration is None else load_calibration(calibration)
-    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, selection=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
@@ -173,7 +173,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, selection=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
@@ -269,7 +269,7 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, selection=labels, scale=scale)
     tables = rated.columns()
     learned = [
         calibrated(

@@ -187,10 +187,10 @@ def apply_profile(
         )
     if profile.printed and options.prompt_layout != "paper":
         raise ConfigurationError(
-            f"profile={profile.name} has the paper's order; leave prompt_layout out"
+            f"profile={profile.name} has the paper's order; leave out prompt_layout="
         )
     if profile.printed and getattr(options, "form", "number") != "number":
-        raise ConfigurationError(f"profile={profile.name} asks for numbers; leave form out")
+        raise ConfigurationError(f"profile={profile.name} asks for numbers; leave out form=")
     _refuse(profile, method, options)
     ask = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     preset = ask | profile.options.get(method, {})

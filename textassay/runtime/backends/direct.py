@@ -146,7 +146,7 @@ class DirectModel(PostingModel):
         await self._http.aclose()
 
     def _read(self, read: Callable[..., ServerAnswer], *arguments: Any) -> ServerAnswer:
-        """Return `read(*given)`; its errors get the server's address in front."""
+        """Return `read(*arguments)`; its errors get the server's address in front."""
         try:
             return read(*arguments)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
