@@ -764,6 +764,19 @@ HEDGED = [
     "A rating in the region of 4 strikes me as fair.",
     "I'd be hard pressed to give it more than a 4.",
     "The first look was good and I would give it a 4.", "A 4, if I may be frank.",
+    "The two broken sentences make it a 4.", "On your scale I'd put it at 4.",
+    "I can't in good faith go higher than a 4 on this one.", "I see no reason to deny it a 4.",
+    "I think, with moderate confidence, that 4 is the correct score.",
+    "The note on his age and job makes it a 4.", "A 4 is the safest choice here.",
+    "So 4 appears to be the most fitting.", "I would rate it 4 accordingly.",
+    "If 1 means bad and 5 good, then this would be about a 4: it flows without gaps.",
+    "This text, which skips the middle, would seem to sit at a 4.",
+    "I'd go for 4, if halves aren't allowed.", "It's a 4, if a somewhat shaky one.",
+    "Rating: 4\n\nReason: One gap precludes a perfect 5.",
+    "I'd say 4. Two leaps keep me from going to 5.", "**4/5** A **5** would have needed an end.",
+    "Probably a 4. It is not something I'd call perfect (5).", "Perhaps a 4? It ends well.",
+    "It jumps, and its end is abrupt. So perhaps a 4.", "I give it 4 stars. ⭐⭐⭐⭐",
+    "Maybe around 4 out of 5. It has a gap.", "Rating: 4 ★★★★☆",
     "**Clarity of terms:** fine.\n\n**Superfluous content:** none.\n\n**Conclusion:** Fine.\n\n"
     "**Score: 4**",
 ]  # fmt: skip
@@ -797,7 +810,13 @@ UNSETTLED = [
     "I'd only give a 5 to a flawless text.", "I'd gladly give it a 5 after a revision.",
     "With a careful edit, I'd give it a 5.", "A 3 seems fair to some and harsh to others.",
     "I'd say 4 with a source, otherwise 2.", "I am happy to rewrite it so that it would get a 5.",
-    "A 3 hours walk is in it.",
+    "A 3 hours walk is in it.", "The errors number 4.", "The default score is a 4.",
+    "A 5 is the highest score.", "4 is hardly the right score.", "It names 3 likely causes.",
+    "This text, which would be a 4 without its end, drags.", "It's a 4, if a source is added.",
+    "A leap prevents a 4.", "The leap kept me from giving it a 4.", "It has **4** gaps.",
+    "A **5** is perfect.", "Nor would I give it a 4.", "It is not what I'd call a 4.",
+    "Maybe a 3. Maybe a 4.", "Perhaps a 3? Or is it a 4?", "Maybe a 3. Wait, it ends well.",
+    "Maybe a 5 with an end. It has none.", "4 ★★★☆☆", "A 3 for some readers, a 5 for others.",
 ]  # fmt: skip
 
 

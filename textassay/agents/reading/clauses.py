@@ -79,7 +79,7 @@ class _Place(NamedTuple):
         _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
-        is_said = _BEFORE_JUDGE.search(clause) and _SAYS.search(nearest[-1])
+        is_said = _BEFORE_JUDGE.match(clause) and _SAYS.search(nearest[-1])
         return nearest[-1] if is_said else " and ".join(nearest)
 
 
@@ -98,13 +98,18 @@ _HEDGES = lazy_pattern(
     # perhaps about 4
     r"|\A\W*perhaps(?=(?:\s(?:somewhere|around|about|roughly|an?|only|just))*\s?\Z)"
 )
-_BEFORE_JUDGE = lazy_pattern(r"\A.*?(?=(?<!\w)i(?!\w))")
+# denied: it is not what I would call a 4, nor would I call it a 5
+_BEFORE_JUDGE = lazy_pattern(
+    r".*?(?P<denied>\b(?:(?:nor|never)\s\w+|(?:not|\w+n['’]t)\s(?:what|\w+thing))\s)?(?=(?<!\w)i(?!\w))"
+)
 
 
 def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     """Return what leads up to a number; `None` if the sentence only mentions it."""
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
+    if sentence.is_tentative:
+        return Lead(before, is_named=False, is_said=False, is_about_aspect=False, owner="unnamed")
     lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
     if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
         return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
@@ -125,7 +130,12 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     is_said = is_rated or by_judge or is_fitting or _is_earned(place, nearest)
     is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
     is_other = (
-        (not is_rated and _COUNTED.search(_behind_numbers(nearest)) is not None)
+        # two errors make it a 3
+        (
+            not is_rated
+            and (not lead.endswith(" a") or lead.endswith(" is a"))
+            and _COUNTED.search(_behind_numbers(nearest)) is not None
+        )
         or _is_of_others(place, is_said=is_said)
         or _is_of_other_thing(place, is_said=is_said)
     )
@@ -147,7 +157,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
 
 # 4 seems about right
 _FITS = lazy_pattern(
-    rf"\s(?:is|seems|feels|looks|sounds|strikes\sme\sas|would\s(?:be|seem))\s(?:(?!not|less)\w+\s){{0,2}}{FITTING}\b"
+    rf"\s(?:is|seems|feels|looks|sounds|appears|strikes\sme\sas|would\s(?:be|seem))\s(?:to\sbe\s)?"
+    rf"(?:(?!not|less|hardly)\w+\s){{0,2}}{FITTING}\b"
 )
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
@@ -156,7 +167,7 @@ _CLAUSE_BREAK = lazy_pattern(
 )
 # it drags, so 3   it drags, so: 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence|but|yet):?)\s?\Z")
-_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that|where)\b")
+_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|where)\b")
 
 
 def _clause_of(lead: str) -> str:
@@ -193,10 +204,13 @@ _OF_SCALE = lazy_pattern(
 )
 # my apologies if it seems strict, but it is a 4
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
-# conditions that the judge meets: if you ask me   if pressed   if 1 is poor
+# conditions that the judge meets: if you ask me   if pressed   if 1 is poor   if that makes sense
 _MET = (
-    r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|decimals|(?:half|fractional|decimal)\s\w+|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
-    r"|(?:we|you)(?!\s(?:only\s)?(?:consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
+    # half points are allowed   a reluctant one
+    r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
+    r"|(?:that|this|it)(?:\s(?:makes|helps)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
@@ -231,14 +245,9 @@ _INVERSION = lazy_pattern(
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
-# 4 if you like   4 if that makes sense   4 if I may say so
-_MET_BEHIND = (
-    r"(?:you(?:['’]d|\swould)?\s(?:please|be\sso|like|ask|want|will)|(?:that|this|it)(?:\s(?:makes|helps)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))"
-    r"|anything|only|i\s(?:may|must|ha(?:d|ve)\sto))\b"
-)
 _CONDITION_BEHIND = lazy_alternatives(
     r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
-    condition=rf"\b(?:if(?!\s{_MET_BEHIND})|unless(?!\si\b)|had)\b",
+    condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
     denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|ではない|不是",
@@ -252,10 +261,12 @@ _WISHED = lazy_pattern(
     r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
     r"|\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
-# a 5 to a flawless text
-_TO_ANY = lazy_pattern(rf"\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)")
+# a 5 to a flawless text   a 5 for some readers
+_TO_ANY = lazy_pattern(
+    rf"\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+)
 _WISHED_OF_TEXT = lazy_pattern(
-    r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
+    rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
     r"|\band\s(?:it|this|the\s\w+)\swould\b"
 )
 # the summary would, the rating of it should
@@ -270,13 +281,17 @@ _NO_MORE_THAN = lazy_pattern(
     r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
     r"(?:(?:more|higher|better|further)\sthan|go\s(?:beyond|above|over|past)|exceed)\b"
     # no reason not to award a 5   no reason to give anything less than a 5
-    r"|\bno\sreason\s(?:not\sto|to\s(?:\w+\s){1,3}(?:less|lower)\sthan)\b"
+    r"|\bno\sreason\s(?:not\sto|to\s(?:deny|withhold|(?:\w+\s){1,3}(?:less|lower)\sthan))\b"
 )
 
 
 def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a clause does not assert its number."""
     # Score 1: it is poor
+    latest = place.latest
+    judge = _BEFORE_JUDGE.match(latest)
+    if judge and not judge["denied"]:
+        latest = latest[judge.end() :]
     is_level = (
         not by_judge
         and place.behind.lstrip().startswith(":")
@@ -285,7 +300,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     return bool(
         is_level
         or _OF_SCALE.search(place.lead)
-        or _NOT_ASSERTED.search(_HEDGES.sub("", _BEFORE_JUDGE.sub("", place.latest)))
+        or _NOT_ASSERTED.search(_HEDGES.sub("", latest))
         or _is_conditional(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
         or _TO_ANY.match(place.behind)
@@ -300,7 +315,7 @@ def _is_conditional(lead: str) -> bool:
 
 
 # a 4, and a 5 had it ended well
-_AND_CLAUSE = lazy_pattern(r",\sand\b|;")
+_AND_CLAUSE = lazy_pattern(r",\sand\b|[;:]")
 
 
 def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
@@ -312,7 +327,10 @@ def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     opening, beside = place.lead.lstrip(SIGNS), _AND_CLAUSE.split(place.behind)[0]
     if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(beside):
         return True
-    subject = _DEFINITE.search(clause[: modal.start()])
+    # this text, which is short, would be a 4
+    parts = place.lead.rsplit(",", 2)
+    is_cut = len(parts) == 3 and modal.start() < 2 and _RELATIVE.match(parts[1])
+    subject = _DEFINITE.search(parts[0] if is_cut else clause[: modal.start()])
     if place.antecedent and not JUDGE.search(place.antecedent + clause):
         return True
     if by_judge or (subject and subject["rating"]):
@@ -377,7 +395,10 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
 # --- numbers of something or somebody else
 
 _COUNTED = lazy_pattern(rf"\b{COUNTED}\b")
-_OTHERS = lazy_pattern(rf"\b{OTHERS}\b")
+_OTHERS = lazy_pattern(
+    # but not: the age and job of him, the original events are
+    rf"\b{OTHERS}\b(?!\s+and\b|\s(?!(?:{NOUN}|this|was|is|its|gives|gets)\b)[a-z]+s\s(?!it\b|this\b|the\b|an?\b))"
+)
 _NOT_ASSERTED_FOREIGN = lazy_pattern(NOT_ASSERTED_FOREIGN)
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
@@ -460,8 +481,10 @@ def _things_of(place: _Place, *, is_said: bool) -> Iterator[str]:
     """Yield the nouns of the things that a number is given to, or is said to concern."""
     found = [*_RATED_THING.finditer(place.clause)]
     if place.sentence.own and is_said:
-        verbs = [*_GIVES.finditer(place.clause)]
-        found += _CONCERNED_THING.finditer(place.clause, verbs[-1].end() if verbs else 0)
+        # behind the verb or the judge: the note on his age makes it a 4
+        verbs = [*_GIVES.finditer(place.clause)] or [*JUDGE.finditer(place.clause)]
+        start = verbs[-1].end() if verbs else len(place.clause)
+        found += _CONCERNED_THING.finditer(place.clause, start)
         # for its style alone, if that counted, I would give it a 4
         openings = (_CONCERNED_THING.match(one.lstrip(SIGNS)) for one in (place.lead, place.clause))
         found += filter(None, openings)

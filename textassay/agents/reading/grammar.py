@@ -33,6 +33,7 @@ from textassay.agents.reading.clauses import Lead, Owner, lead_of
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.sentences import (
     SIGNS,
+    TENTATIVE,
     Sentence,
     is_value_of_other,
     sentences_of,
@@ -62,7 +63,8 @@ class RankedNumber(NamedTuple):
         # not: alert(1)
         opens = bool(re.match(r"\w(?!.*\w\()", words := self.sentence.strip()))
         is_digit = self.statement.end > self.statement.span[1] or re.search(r"\d", words)
-        return self.rank == "set off" and self.is_brief and opens and bool(is_digit)
+        is_short = self.is_brief or TENTATIVE.match(self.sentence)
+        return self.rank == "set off" and bool(is_short and opens and is_digit)
 
     @property
     def is_brief(self) -> bool:
@@ -231,6 +233,8 @@ def _rank_of(
     """
     if lead.owner == "other":
         return "loose"
+    if sentence.is_tentative:
+        return "closing" if sentence.is_last else "set off"
     if lead.is_named or (lead.owner == "aspect" and lead.is_said and is_single):
         return "stated"
     if lead.is_said and is_single:

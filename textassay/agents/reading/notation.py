@@ -109,9 +109,12 @@ def _count_signs(match: re.Match[str], high: float) -> str:
     room = len(match[0])
     if not full or (not empty and high != 5):
         return match[0]
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    if line.strip() and not empty and (full == 1 or re.search(rf"\b{full}[ ]?/[ ]?\d+\W*\Z", line)):
-        return " " * room  # an ornament
+    line = match.string[max(0, match.start() - WINDOW) : match.start()].rpartition("\n")[2]
+    of_top = r"(?:\sstars?)?(?:\s?/\s?\d+|\sout\sof\s\d+)?"
+    if line.strip() and (
+        (full == 1 and not empty) or re.search(rf"(?<![\d.]){full}{of_top}\W*\Z", line)
+    ):
+        return " " * room  # an ornament, or the same once more
     # ⭐⭐⭐ It was okay
     opens = full > 1 and not line.strip() and match.string[match.end() :][:1].isalpha()
     written = f"{full}/{full + empty}." if empty else f"{full}." if opens else str(full)

@@ -20,10 +20,12 @@ from textassay.agents.reading.words import (
     LETTER,
     LOOK,
     NOUN,
+    NUMBER,
     QUALITY,
     RATING,
     REASONS,
     TEXTS,
+    TOP,
 )
 from textassay.lazy import lazy_pattern
 
@@ -41,6 +43,14 @@ _BREAK = lazy_pattern(
 )
 # Reason: ...   Comment: ...
 _EXPLANATION = lazy_pattern(rf"\W*+(?=\w++\s?[:：])(?:{REASONS}|(?i:{NOUN})\s?[:：])")
+# Perhaps a 4?   So maybe 3.   Somewhere around 4 out of 5, I guess.   not: Perhaps a 4? Or a 3?
+TENTATIVE = lazy_pattern(
+    r"(?i)\W*(?:(?:if\s[^,.\n]{1,40}|(?P<hedge>perhaps|maybe|probably|possibly|somewhere"
+    r"|i\s(?:guess|suppose|think))|so|well|then|overall|thus|or\sso|roughly|about|around|only|just"
+    rf"|something\slike|an?(?:\s(?:low|high|weak|solid|strong|good))?|{NUMBER}(?:{TOP})?)"
+    r"(?:,?[ ]|(?=[?.!;\n]|\Z)))+(?:[?.!;]++|(?=\n)|\Z)(?(hedge)|(?!))"
+    r"\s*+(?!(?:or|but|wait|let|hmm|no|not|actually|i\s(?:can|could|need|would)\w*)\b)"
+)
 
 
 class Sentence(NamedTuple):
@@ -60,6 +70,12 @@ class Sentence(NamedTuple):
     is_first: bool
     is_last: bool
     """Whether nothing but an explanation under its own name follows."""
+
+    @property
+    def is_tentative(self) -> bool:
+        """Whether it is nothing but a number with words such as `perhaps`, beside other ones."""
+        is_brief = len(self.text) < WINDOW and not (self.is_first and self.is_last)
+        return is_brief and TENTATIVE.match(self.plain, self.start) is not None
 
     def names_aspect(self, text: str) -> bool:
         """Return whether a part of the answer has the aspect's name."""
@@ -147,7 +163,8 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
     found = values_in(plain, sentence.start, sentence.end, form)
-    if not found or text.rstrip(" \"”').").endswith(("?", "？")):
+    is_question = text.rstrip(" \"”').").endswith(("?", "？"))
+    if not found or (is_question and not sentence.is_tentative):
         return []
     if _EXAMPLE.search(f"\n{sentence.above}\n{text}".lower()) or reports_below(sentence.above):
         return []

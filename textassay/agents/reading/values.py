@@ -113,7 +113,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
     r"(?:[ \t-]?(?:[%°‰]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
-    rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
+    rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # what comes before a number that is no value, in lower case
 _NUMBERED = lazy_pattern(
@@ -147,7 +147,7 @@ _DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|
 _PRONOUN = lazy_pattern(r"(?i)\s(?:that|which|who|of|could|can|might|may|cannot|does|has|i)\b")
 _RIGHT = (
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
-    r"\s(?:be\s)?(?:(?!not|never|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
+    r"\s(?:(?:to\s)?be\s)?(?:(?!not|never|hardly|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
     rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my"
     r"|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
     r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b"
@@ -162,7 +162,7 @@ _DEFINES = lazy_alternatives(
     r"|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)|goes\sto"
     r"|requires?|needs?|demands?|was|were|describes"
     # a 5 would need, but not: a 5 would be right
-    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|appears?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
     rf"(?!{_RIGHT}))",
     # a 5 too harsh
     dismissal=r"\s(?:too|zu|trop|demasiado|troppo)\s[a-z]",
@@ -234,6 +234,10 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     """Return whether a value stands for itself, as a rating does."""
     start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
     before = text[max(0, start - 80) : start]
+    # a **5** is perfect, with its emphasis as spaces
+    if before.endswith("  ") and before.rstrip()[-1:].isalnum():
+        gap = re.match(r"[ ]{2,4}(?=[a-z])", text[end : end + 5])
+        end += len(gap[0]) - 1 if gap else 0
     # articles and the judge are no letters
     is_word = form == "letters" and (not match["value"].isupper() or match["value"] == "I")
     if is_word and text.strip(" .()") != match["value"]:

@@ -134,8 +134,9 @@ NOT_ASSERTED = any_of(
     r" (?<!things\s)considered considering consider_an?(?=\W*\Z) imagin\w* thinking_(?:of|about)"
     r" thought wonder\w* hesitat\w* torn tempted"
     r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing)"
-    r" start\w* begin\w* from\sbeing"
+    r" start\w* begin\w* from\s\w+ing"
     r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
+    r" prevent\w* preclud\w* depriv\w* costs? den(?:y|ies|ied)"
     r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
     r" (?<!no\s)(?<!any\s)(?<!without\s)(?<!little\s)doubt"
     r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
@@ -154,7 +155,8 @@ NO_NOUN = any_of(
     " as than but not if because since so though overall instead rather here now then again too"
     r" only(?=\s?[.!,]|\s*\Z) out from due given while that which it i we you the an? this stars?"
     " marks?"
-    r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
+    r" (?<=\d\s)points? seems? feels? appears? fits looks sounds"
+    r" makes remains stands better best actually"
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
@@ -165,7 +167,7 @@ NO_NOUN = any_of(
     # further prepositions, adverbs and verbs that follow a rating
     " after before despite until among along either just alone altogether there applies my also"
     r" even still indeed really obviously please nothing no under"
-    r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question))"
+    r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question)) \w+ly(?=\s?[.,;:!)(—-]|\s*\Z)"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
@@ -209,7 +211,8 @@ GIVING = any_of(
 """Verbs of giving and getting a rating."""
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
-    " accurate realistic"
+    r" accurate realistic correct(?=\s(?:rating|score|grade|mark|choice))"
+    r" (?<!worst\s)(?:choice|fit|match|option|description|compromise)"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
 LOOK = (
@@ -238,7 +241,8 @@ QUALITY = any_of(
 NO_OTHER_THING = any_of(
     r"me us now all everything this that these those it reasons? most such balance which not both"
     r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
-    r" provided candidate generated model system assistant dimension criterion aspect"
+    r" mid\w*"
+    r" one your provided candidate generated model system assistant dimension criterion aspect"
     r" (?:\w+_)?side number what basis grounds"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
