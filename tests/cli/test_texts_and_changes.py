@@ -126,6 +126,9 @@ def test_a_fitted_evaluator_is_written_as_a_page_and_as_tables(tmp_path):
         assert words in text
         assert str(tmp_path) not in text
     assert "a\\_b" in (tmp_path / "fit.tex").read_text("utf-8")
+    for ending in ("xlsx", "pdf"):
+        done = textassay("report", tmp_path / "evaluator", "--out", tmp_path / f"fit.{ending}")
+        done.ends(2, "is .html, .tex, .csv or .md")
     table = fitted.to_pandas()
     assert {"aspect", "name", "pearson", "pearson_low"} <= set(table.columns)
     shutil.rmtree(tmp_path / "evaluator")
@@ -135,7 +138,7 @@ def test_a_run_has_no_other_formats(runs, tmp_path):
     new, *_ = runs
     done = textassay("report", new, "--out", tmp_path / "x.tex", "--format", "latex")
     done.ends(2, "is for the folder of a fitted evaluator")
-    for ending in ("tex", "csv", "MD"):
+    for ending in ("tex", "csv", "MD", "pdf"):
         out = tmp_path / f"run.{ending}"
         textassay("report", new, "--out", out).ends(2, "the report of a run is a page")
         assert not out.exists()

@@ -120,7 +120,7 @@ def write_report(
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
         raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
-    if Path(out).suffix.lower() in (".csv", ".md", ".tex"):
+    if Path(out).suffix.lower() not in ("", ".htm", ".html"):
         raise ConfigurationError(
             f"the report of a run is a page, not {out}; name it .html, or write the scores with"
             " Run.to_pandas() or `textassay export`"

@@ -303,8 +303,13 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     from textassay.table import to_csv, to_latex, to_markdown
 
     tables = list(map(portable, Fit.load(folder).tables()))
-    by_ending = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
-    form = format_ or by_ending.get(out.suffix.lower(), "html")
+    by_ending = {"": "html", ".htm": "html", ".html": "html"}
+    by_ending |= {".tex": "latex", ".csv": "csv", ".md": "markdown"}
+    form = format_ or by_ending.get(out.suffix.lower())
+    if not form:
+        raise ConfigurationError(
+            f"{out}: the report of fit is .html, .tex, .csv or .md; name it so, or give --format"
+        )
     if form == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
     elif form == "csv":
