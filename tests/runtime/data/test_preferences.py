@@ -66,6 +66,17 @@ def test_pairs_of_published_data_are_mapped(rows: list[dict[str, Any]], tmp_path
         assert example.human in ({}, {"overall": 0.0})
 
 
+@pytest.mark.parametrize("rejected", [["y", "z"], {"text": "y"}])
+def test_a_second_text_that_is_none_is_refused_with_its_map(rejected: Any) -> None:
+    """As RewardBench 2 has its rejected answers; one of them can be taken."""
+    row = {"prompt": "q", "chosen": "x", "rejected": rejected}
+    fields = {"chosen": "output", "rejected": "output_b"}
+    assert "should be one text or a list of messages" in complaint([row], fields)
+    if isinstance(rejected, list):
+        (example,) = read([row], **{"chosen": "output", "rejected.1": "output_b"})
+        assert example.meta["output_b"] == "z"
+
+
 @pytest.mark.parametrize(
     "form",
     [

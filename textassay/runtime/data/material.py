@@ -18,6 +18,7 @@ from textassay.runtime.chat_formats import (
     read_messages,
     read_passages,
     read_tools,
+    short_repr,
 )
 from textassay.runtime.column_names import ALIASES, BY_PLACE, GENERIC, LESS_CLEAR, plain_name
 from textassay.runtime.conversation import (
@@ -282,8 +283,15 @@ def _text_of(answers: Sequence[ConversationMessage]) -> str | None:
 def read_other_output(fields: dict[str, Any], images: ImageReader) -> None:
     """Take the text of a second output that is a list of messages, as for the first."""
     meta = fields.get("meta") or {}
-    if (answers := _answer_messages(meta.get(OTHER_OUTPUT), images)) is not None:
+    other = meta.get(OTHER_OUTPUT)
+    if (answers := _answer_messages(other, images)) is not None:
         fields["meta"] = {**meta, OTHER_OUTPUT: _text_of(answers)}
+    elif isinstance(other, list | Mapping):
+        raise FieldError(
+            OTHER_OUTPUT,
+            f"should be one text or a list of messages, not {short_repr(other)}; map an item of a"
+            ' list by its number from 0, such as fields={"NAME.0": "output_b"}',
+        )
 
 
 def _is_chat(context: Any) -> bool:
