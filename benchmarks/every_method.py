@@ -7,7 +7,7 @@ FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` 
 variable TEXTASSAY_DATA names it, too). Without `--model` the project's own server answers, which
 rates without reading: the figures show that every text goes through every method to a score, and
 how many calls that takes, not how good a text is. Stops with an error where a row, an aspect or a
-reason is missing.
+reason is missing. `pairwise` compares each text with the next system's text on the same source.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks.kill import command
 from benchmarks.server import ROOT, server
 from textassay.methods import METHODS
+from textassay.runtime.data.dataset import Examples
 
 DATA = {
     "summarization": Path("summeval", "summeval.jsonl.gz"),
@@ -53,16 +55,16 @@ class Outcome:
 
     def row(self, method: str, data: str) -> str:
         """Return a row of the table in markdown."""
-        told = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
-        why = ", ".join(f"{name} x{count}" for name, count in self.reasons.most_common()) or "-"
+        outcomes = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
+        reasons = ", ".join(f"{name} x{count}" for name, count in self.reasons.most_common()) or "-"
         cells = (
             f"`{method}`",
             data,
             self.examples,
             self.aspects,
             self.calls,
-            told,
-            why,
+            outcomes,
+            reasons,
             f"{self.seconds:.0f}",
         )
         return "| " + " | ".join(map(str, cells)) + " |"
@@ -75,7 +77,7 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
         RuntimeError: The run did not come to its end, or left something out.
     """
     began = time.monotonic()
-    asked = command(
+    words = command(
         "score",
         data,
         "--method",
@@ -89,10 +91,10 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
         "--no-cache",
         *flags,
     )
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode not in FINISHED:
+    process = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    if process.returncode not in FINISHED:
         raise RuntimeError(
-            f"{method} over {data} ended with status {done.returncode}: {done.stderr}"
+            f"{method} over {data} ended with status {process.returncode}: {process.stderr}"
         )
     seconds = time.monotonic() - began
     rows: list[dict[str, Any]] = [
@@ -122,12 +124,26 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
 
 def _is_whole(row: dict[str, Any]) -> bool:
     """Return whether a score has either a value or a reason for its absence."""
-    missing, scored, excused = (
-        row["value"] is None,
-        row["outcome"] == "scored",
-        row["error"] is not None,
-    )
-    return missing == excused and scored != missing
+    is_missing, is_scored = row["value"] is None, row["outcome"] == "scored"
+    return is_missing == (row["error"] is not None) and is_scored != is_missing
+
+
+def write_pairs(data: Path, out: Path) -> Path:
+    """Write each text of a file beside the next text on the same source; return the new file."""
+    texts = sorted(Examples(data), key=lambda example: example.group or "")
+    rows = [
+        {
+            "id": f"{first.id} {second.id}",
+            "source": first.source,
+            "context": first.context,
+            "output": first.output,
+            "output_b": second.output,
+        }
+        for first, second in pairwise(texts)
+        if first.group == second.group
+    ]
+    out.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return out
 
 
 def main() -> None:
@@ -140,22 +156,23 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="only so many rows of each file")
     parser.add_argument("--model", help="a model in place of the project's own server")
     parser.add_argument("--api-base", help="where the model is served")
-    given = parser.parse_args()
-    if given.data is None:
+    args = parser.parse_args()
+    if args.data is None:
         sys.exit("name the folder of the data with --data or TEXTASSAY_DATA")
-    limit = [] if given.limit is None else ["--limit", given.limit]
+    limit = [] if args.limit is None else ["--limit", args.limit]
     print("| method | data | examples | aspects | calls | scores | reasons for none | seconds |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    with tempfile.TemporaryDirectory() as folder, nullcontext() if given.model else server() as url:
-        model = ["--model", given.model or "direct/mock"]
-        base = url if given.model is None else given.api_base
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if args.model else server() as url:
+        model = ["--model", args.model or "direct/mock"]
+        base = url if args.model is None else args.api_base
         flags = [*limit, *model, *([] if base is None else ["--api-base", base])]
         for task, file in DATA.items():
-            for method in given.methods.split(","):
-                found = run(
-                    method, task, given.data / file, Path(folder, f"{task}-{method}"), flags
-                )
-                print(found.row(method, file.parent.name), flush=True)
+            texts = args.data / file
+            pairs = write_pairs(texts, Path(folder, f"{task}.jsonl"))
+            for method in args.methods.split(","):
+                data = pairs if method == "pairwise" else texts
+                outcome = run(method, task, data, Path(folder, f"{task}-{method}"), flags)
+                print(outcome.row(method, file.parent.name), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,4 @@
-"""Counts the concepts of the package: a mirror for its readers, no gate.
-
-    .venv/bin/python scripts/house.py [FOLDER]
-
-Reads the code without importing it, so that FOLDER may be any checkout.
-"""
+"""Counts the concepts of the package in FOLDER, by default this checkout: a mirror, no gate."""
 
 from __future__ import annotations
 
@@ -11,17 +6,16 @@ import ast
 import io
 import re
 import sys
-import tokenize
 from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
+from tokenize import COMMENT, DEDENT, ENCODING, ENDMARKER, INDENT, NEWLINE, NL, generate_tokens
+from typing import Any
 
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 _ALIAS = re.compile(r"_?[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
-_NO_CODE = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-    tokenize.ENCODING, tokenize.ENDMARKER,
-}  # fmt: skip
+_NO_CODE = {COMMENT, NL, NEWLINE, INDENT, DEDENT, ENCODING, ENDMARKER}
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -29,15 +23,12 @@ def count(folder: Path) -> dict[str, int]:
     """Return the figures of the package `textassay` in a checkout."""
     texts = {path: path.read_text("utf-8") for path in sorted(folder.glob("textassay/**/*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items()}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    modules = [list(ast.walk(tree)) for tree in trees.values()]
+    nodes = [node for module in modules for node in module]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     assigned = [name for tree in trees.values() for name in _assigned(tree)]
-    types = Counter([node.name for node in classes] + [n for n in assigned if _ALIAS.fullmatch(n)])
     fields = {c.name: sum(isinstance(entry, ast.AnnAssign) for entry in c.body) for c in classes}
-    options = [c.name for c in classes if c.name.endswith("Options")]
-    compared = [
-        side for node in nodes if isinstance(node, ast.Compare) for side in node.comparators
-    ]
+    compared = [side for n in nodes if isinstance(n, ast.Compare) for side in n.comparators]
     calls = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
     app = ast.unparse(trees[folder / "textassay/cli/app.py"])
     commands = ast.literal_eval(re.findall(r"^COMMANDS = (.*)", app, re.M)[0])
@@ -47,10 +38,10 @@ def count(folder: Path) -> dict[str, int]:
         "lines of code": sum(_code_lines(text, trees[path]) for path, text in texts.items()),
         "module constants": sum(bool(_CONSTANT.fullmatch(name)) for name in assigned),
         "tests for None": sum(ast.unparse(side) == "None" for side in compared),
-        "names of classes and aliases twice or more": sum(n > 1 for n in types.values()),
+        "names of classes and aliases twice or more": len(repeated_types(modules)),
         "settings": fields["EndpointSettings"] + fields["Settings"],
         "fields of a request": fields["Prompted"] + fields["Request"],
-        "options of methods": sum(fields[name] for name in options),
+        "options of methods": sum(n for name, n in fields.items() if name.endswith("Options")),
         "commands": len(commands),
         "protocols": sum("Protocol" in ast.unparse(b) for node in classes for b in node.bases),
         "regexes": sum(name in ("re.compile", "lazy_pattern") for name in calls),
@@ -58,11 +49,18 @@ def count(folder: Path) -> dict[str, int]:
     }
 
 
+def repeated_types(modules: Collection[Sequence[ast.AST]]) -> list[str]:
+    """Return the names of classes and aliases that modules, as lists of nodes, define twice."""
+    classes = [n.name for nodes in modules for n in nodes if isinstance(n, ast.ClassDef)]
+    aliases = [n for nodes in modules for n in _assigned(nodes[0]) if _ALIAS.fullmatch(n)]
+    return sorted(name for name, times in Counter(classes + aliases).items() if times > 1)
+
+
 def _code_lines(text: str, tree: ast.Module) -> int:
     """Count lines with a token of code; docstrings, also of fields, are not code."""
     lines = {
         line
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        for token in generate_tokens(io.StringIO(text).readline)
         if token.type not in _NO_CODE
         for line in range(token.start[0], token.end[0] + 1)
     }
@@ -73,9 +71,9 @@ def _code_lines(text: str, tree: ast.Module) -> int:
     return len(lines)
 
 
-def _assigned(tree: ast.Module) -> list[str]:
-    plain = [target for n in tree.body if isinstance(n, ast.Assign) for target in n.targets]
-    targets = plain + [n.target for n in tree.body if isinstance(n, ast.AnnAssign)]
+def _assigned(tree: Any) -> list[str]:
+    targets = [t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets]
+    targets += [n.target for n in tree.body if isinstance(n, ast.AnnAssign)]
     return [leaf.id for t in targets for leaf in ast.walk(t) if isinstance(leaf, ast.Name)]
 
 

@@ -5,6 +5,8 @@ import graphlib
 from functools import cache
 from pathlib import Path
 
+from scripts.house import repeated_types
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "textassay"
 
@@ -163,6 +165,11 @@ def test_chains_of_imports_are_short() -> None:
     """What a module loads itself; imports inside functions are not counted."""
     longest = max((chain_from(name) for name in sorted(NAMES)), key=len)
     assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
+def test_a_name_of_a_class_or_an_alias_is_defined_once() -> None:
+    """So that a reader who knows a name knows what it is in every module."""
+    assert repeated_types([nodes_of(path) for path in PACKAGE.rglob("*.py")]) == []
 
 
 def test_no_import_cycles() -> None:

@@ -199,7 +199,7 @@ class FieldReader:
             return self._example(row, decimal, is_plain)
         except FieldError as error:
             # a field of another tool's export is not a column of the row
-            if error.column is None or error.column not in row:
+            if not error.column or error.column not in row:
                 raise
             raise FieldError(None, f"{error}{how_to_map(error.column)}") from None
 
