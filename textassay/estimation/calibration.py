@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,13 +48,9 @@ from textassay.runtime.storage.files import (
     write_sealed,
     write_text,
 )
-from textassay.table import Cell, Column, Estimate, Note, Table, format_cell
+from textassay.table import Cell, Column, Estimate, Note, Table, column, format_cell, table_of
 from textassay.version import __version__
 
-_COLUMNS = (
-    Column("measure", ""), Column("raw", "raw", "number"),
-    Column("calibrated", "calibrated", "number"),
-)  # fmt: skip
 FORMAT = 1
 FILE = "calibration.json"
 
@@ -264,6 +260,27 @@ def probability_report(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _CurvePoint:
+    """Rated rows of about the same probability of yes."""
+
+    n: int = field(metadata=column("n", "count"))
+    p: float = field(metadata=column("probability", "number"))
+    share: float = field(
+        metadata=column("share of yes", "number")
+        | column("", name="bar", cell=lambda point: "#" * round(20 * point.share))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """One measure of raw and calibrated scores."""
+
+    measure: str = field(metadata=column(""))
+    raw: Cell = field(metadata=column("raw", "number"))
+    calibrated: Cell = field(metadata=column("calibrated", "number"))
+
+
 def curve_table(report: dict[str, Any]) -> Table | None:
     """Return the calibration curve of one aspect; `None` if people did not say yes and no.
 
@@ -272,19 +289,13 @@ def curve_table(report: dict[str, Any]) -> Table | None:
     probability = report["probability"]
     if probability is None:
         return None
-    columns = (
-        Column("n", "n", "count"), Column("p", "probability", "number"),
-        Column("share", "share of yes", "number"), Column("bar", ""),
-    )  # fmt: skip
-    rows = [
-        (p["n"], p["p"], p["share"], "#" * round(20 * p["share"])) for p in probability["curve"]
-    ]
+    points = (_CurvePoint(**point) for point in probability["curve"])
     text = (
         "rows in order of their probability, in equal parts; calibrated probabilities are close to"
         " the share of yes"
     )
     title = f"{report['aspect']}: probability of yes, and share of yes"
-    return Table(columns, rows, (Note(text),), title=title)
+    return table_of(_CurvePoint, points, [Note(text)], title)
 
 
 def report_table(report: dict[str, Any], coverage: float) -> Table:
@@ -298,21 +309,20 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     if report["human"] != name:
         name += f" vs {report['human']}"
     keys = ("bias", "mean_absolute_error", "pearson", "spearman", "kendall")
-    rows: list[tuple[Cell, ...]] = [
-        (key.replace("_", " "), before[key], after[key]) for key in keys
-    ]
+    rows = [_Measure(key.replace("_", " "), before[key], after[key]) for key in keys]
     notes = ["calibrated: by maps learned from other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
         raw = brier["raw"] and Estimate(**brier["raw"])
-        rows.append(("Brier score", raw, Estimate(**brier["calibrated"])))
+        rows.append(_Measure("Brier score", raw, Estimate(**brier["calibrated"])))
         notes.append(
             "calibrated scores are probabilities of yes; a constant, the share of yes,"
             f" {probability['share']:.3f}, has a Brier score of"
-            f" {format_cell(Estimate(**brier['share']), _COLUMNS[-1])}"
+            f" {format_cell(Estimate(**brier['share']), Column('share', '', 'number'))}"
         )
     if (sureness := report["calibration_error"]) is not None:
-        rows.append(("calibration error (ECE)", sureness["raw"], sureness["calibrated"]))
+        error = _Measure("calibration error (ECE)", sureness["raw"], sureness["calibrated"])
+        rows.append(error)
         notes.append(
             f"ECE of the probabilities of {sureness['of']}, {sureness['n']} rows: it is right for"
             f" {sureness['right']:.1%}, the most frequent rating for {sureness['constant']:.1%}"
@@ -333,14 +343,15 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         both = (held_out["raw"], held_out["calibrated"])
         widths = (part and f"{part['mean_width']:.2f}" for part in both)
         shares = (part and f"{part['coverage']:.1%}" for part in both)
-        rows += [("mean width of intervals", *widths), ("ratings that they contain", *shares)]
+        rows.append(_Measure("mean width of intervals", *widths))
+        rows.append(_Measure("ratings that they contain", *shares))
         notes.append(
             f"{promise}, measured on sources that they were not learned from; the scale has "
             f"{held_out['of']:g}"
             " points"
         )
     title = f"{name}: {report['kind']}, from {report['n']} rated rows of {report['groups']} sources"
-    return Table(_COLUMNS, rows, tuple(map(Note, notes)), title=title)
+    return table_of(_Measure, rows, map(Note, notes), title)
 
 
 def _weights(columns: Columns) -> Floats | None:

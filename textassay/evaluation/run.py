@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from textassay.runtime.storage.run_files import (
     read_summary,
 )
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.table import MAX_ROWS, Column, Displayed, Table, more_rows
+from textassay.table import MAX_ROWS, Displayed, Table, column, more_rows, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +125,25 @@ def _values(of_one: dict[str, Score]) -> dict[str, float | None]:
     return {aspect: score.value for aspect, score in of_one.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class AspectMean:
+    """The mean score of one aspect."""
+
+    aspect: str = field(metadata=column("aspect"))
+    n: int = field(metadata=column("scored", "count"))
+    mean: float | None = field(metadata=column("mean", "number"))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedScore:
+    """A score as a row of a printed run."""
+
+    id: str = field(metadata=column("id"))
+    aspect: str = field(metadata=column("aspect"))
+    value: float | None = field(metadata=column("value", "number"))
+    reason: str = field(metadata=column("reason"))
+
+
 class Summary(dict[str, Any], Displayed):
     """The content of `summary.json`: a dictionary that prints as a table."""
 
@@ -132,13 +152,8 @@ class Summary(dict[str, Any], Displayed):
         cost, outcomes = self["usage"]["cost"], self["outcomes"]
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
         title += f"; {self['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
-        means = [(name, entry["n"], entry["mean"]) for name, entry in self["aspects"].items()]
-        columns = (
-            Column("aspect", "aspect"),
-            Column("n", "scored", "count"),
-            Column("mean", "mean", "number"),
-        )
-        return [Table(columns, means, title=title)]
+        means = (AspectMean(name, **entry) for name, entry in self["aspects"].items())
+        return [table_of(AspectMean, means, title=title)]
 
     __str__ = Displayed.__str__
 
@@ -457,18 +472,13 @@ class Run(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the mean of each aspect, and the first scores."""
-        tally, rows = RunSummary(), list[tuple[str, str, float | None, str]]()
+        tally, rows = RunSummary(), list[ListedScore]()
         count = 0
         for count, score in enumerate(self, start=1):
             tally.add(score)
             if count <= MAX_ROWS:
                 why = score.error.message if score.error else score.explanation or ""
-                rows.append((score.id, score.aspect, score.value, why))
+                rows.append(ListedScore(score.id, score.aspect, score.value, why))
         notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
-        columns = (
-            Column("id", "id"),
-            Column("aspect", "aspect"),
-            Column("value", "value", "number"),
-            Column("reason", "reason"),
-        )
-        return [*Summary(tally.summary(self.without_mean)).tables(), Table(columns, rows, notes)]
+        means = Summary(tally.summary(self.without_mean)).tables()
+        return [*means, table_of(ListedScore, rows, notes)]
