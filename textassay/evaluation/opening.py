@@ -19,7 +19,7 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import SHARED_BY_ROLES, Settings
-from textassay.runtime.stack import ConnectedModel, connect_model
+from textassay.runtime.stack import BatchedModel, ConnectedModel, connect_model
 from textassay.runtime.storage.answer_admin import holds_answers
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.answers import DiskStore, RecordedAnswers
@@ -93,9 +93,9 @@ async def open_store(
     return store
 
 
-def models_in_batches(models: Mapping[str, Model]) -> list[ConnectedModel]:
+def models_in_batches(models: Mapping[str, Model]) -> list[BatchedModel]:
     """Return the models that are asked through batches."""
-    return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
+    return [model for model in models.values() if isinstance(model, BatchedModel)]
 
 
 def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
@@ -107,7 +107,7 @@ def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
 
 
 async def open_book(
-    batched: Sequence[ConnectedModel], folder: Path, stack: AsyncExitStack
+    batched: Sequence[BatchedModel], folder: Path, stack: AsyncExitStack
 ) -> BatchBook | None:
     """Open the journal of batches in a folder, if any model is asked through batches."""
     if not batched:

@@ -26,7 +26,7 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import AnyResponse, Model
-from textassay.runtime.stack import ConnectedModel, usage_ledger, with_store
+from textassay.runtime.stack import BatchedModel, ConnectedModel, usage_ledger, with_store
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.run_files import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
@@ -64,7 +64,7 @@ class SessionModels:
         return tuple(by_id.values())
 
     @property
-    def batched(self) -> list[ConnectedModel]:
+    def batched(self) -> list[BatchedModel]:
         """The models that are asked through batches."""
         return opening.models_in_batches(self.opened)
 

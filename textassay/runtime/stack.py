@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from textassay.runtime.backends.by_name import (
@@ -63,10 +64,12 @@ than the first is stuck, and asking again is faster than waiting."""
 def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
     """Return a model with these settings; `connect` for callers with a complete `Settings`."""
     if not isinstance(model, str):
-        return ConnectedModel([(check_backend(model, settings), settings)], settings, budget)
-    if not settings.endpoints:
-        return ConnectedModel([(open_backend(model, settings), settings)], settings, budget)
-    return ConnectedModel(_at_endpoints(model, settings), settings, budget)
+        backends = [(check_backend(model, settings), settings)]
+    elif settings.endpoints:
+        backends = _at_endpoints(model, settings)
+    else:
+        backends = [(open_backend(model, settings), settings)]
+    return (BatchedModel if settings.batch else ConnectedModel)(backends, settings, budget)
 
 
 def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]]:
@@ -104,7 +107,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             ]
             self.backend = self._backends[0][0]
         self._is_open = False
-        self._queues: list[BatchQueue] = []
         # They queue calls themselves, without a time limit, and cost nothing.
         self._is_local = isinstance(self.backend, InProcessModel)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
@@ -118,7 +120,6 @@ class ConnectedModel(AsyncResource, Wrapper):
                 zip(self._backends, weights, strict=True), start=1
             )
         ]
-        self._dialect = self._open_dialect() if settings.batch else None
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait)
         self._stack = AsyncExitStack()
@@ -143,10 +144,6 @@ class ConnectedModel(AsyncResource, Wrapper):
 
         Limiter, budget and failures stay this model's.
         """
-        if self._dialect is not None:
-            backend = _with_identity(self.backend, identity)
-            batched = self._add_batches(backend, store, book, self._dialect)
-            return with_outer_wrappers(batched, store, adaptation=self.adaptation)
         limited = [
             LimitedModel(self.guarded_backend(each, e, store, identity), endpoint.limiter)
             for (each, e), endpoint in zip(self._backends, self._endpoints, strict=True)
@@ -206,27 +203,11 @@ class ConnectedModel(AsyncResource, Wrapper):
             )
         return guarded if store is None else StoringModel(guarded, store)
 
-    def _add_batches(
-        self, backend: Model, store: AnswerStore | None, book: BatchBook | None, dialect: Dialect
-    ) -> Model:
-        from textassay.runtime.batches.model import BatchAbilities
+    def dry_run_backend(self, rounds: BatchRounds | None) -> Model:
+        """Return the substitute of the backend in a dry run."""
+        from textassay.runtime.backends.scripted import DryRunModel
 
-        if store is None or book is None:
-            return RefusingModel(BatchAbilities(backend, dialect), _without_book(backend.name))
-        # Around the queue, so that a request holds its part of the budget while its batch is under
-        # way.
-        queue = self._batch_queue(backend, store, book, dialect)
-        return BatchAbilities(BudgetedModel(queue, self.budget, self.batch_price), dialect)
-
-    def dry_run_in_batches(self, rounds: BatchRounds | None) -> Model:
-        """Return the substitute of the model in a dry run, if it is asked through batches."""
-        from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
-        from textassay.runtime.batches.model import BatchAbilities
-
-        assert self._dialect is not None
-        walked = DryRunModel(self.backend, price=self.batch_price)
-        counted = walked if rounds is None else RoundsModel(walked, rounds)
-        return BatchAbilities(counted, self._dialect)
+        return DryRunModel(self.backend, price=self.price)
 
     @property
     def bare(self) -> AdaptingModel:
@@ -234,54 +215,10 @@ class ConnectedModel(AsyncResource, Wrapper):
         guarded = self.guarded_backend(self.backend, self.settings, None, None)
         return AdaptingModel(guarded, self.adaptation)
 
-    def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
-        """Return the backend with batches only, without any other wrapper."""
-        if self._dialect is None:
-            raise ConfigurationError(f"{self.name!r} was connected without batch=True")
-        return self._batch_queue(self.backend, store, book, self._dialect)
-
-    def _batch_queue(
-        self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
-    ) -> BatchQueue:
-        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
-        from textassay.runtime.batches.model import BatchQueue
-
-        settings = self.settings
-        context = BatchContext(
-            dialect=dialect,
-            book=book,
-            store=store,
-            mask=MaskedModel(backend, secrets_of(settings)),
-            policy=PollPolicy(call=settings.timeout or TIMEOUT, outage=settings.outage_wait),
-            provider=Availability(backend.name),
-            submit_only=settings.submit_only,
-        )
-        queue = BatchQueue(backend, context)
-        self._queues.append(queue)
-        return queue
-
-    def _open_dialect(self) -> Dialect:
-        from textassay.runtime.batches.model import open_dialect
-
-        return open_dialect(
-            self.backend.name,
-            api_base=self.settings.api_base,
-            api_key=api_key_of(self.settings),
-            endpoint=endpoint_of(self.settings),
-            window=self.settings.batch_window,
-        )
-
     @property
     def settings_facts(self) -> Mapping[str, object]:
         """The settings' additions to every request, also before the model is opened."""
         return self.adaptation.sampling.facts
-
-    @property
-    def batch_price(self) -> Price | None:
-        """The price, with the discount of batches if they are used."""
-        if self.price is None or self._dialect is None:
-            return self.price
-        return tuple(part * self._dialect.discount for part in self.price)
 
     @property
     def limiter(self) -> Limiter:
@@ -346,6 +283,90 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Answer typed questions, see `DecidingModel`."""
         return await decider(self.wrapped).decide(request)
 
+    async def aclose(self) -> None:
+        """Close the backend and the cache."""
+        try:
+            for backend, _ in self._backends:
+                await backend.aclose()
+        finally:
+            await self._stack.aclose()
+
+
+class BatchedModel(ConnectedModel):
+    """A backend that is asked through its provider's batches instead of single calls."""
+
+    def __init__(
+        self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
+    ) -> None:
+        self._queues: list[BatchQueue] = []
+        super().__init__(backends, settings, budget)
+        _ = self._dialect  # a provider without batches is refused here
+
+    @cached_property
+    def _dialect(self) -> Dialect:
+        from textassay.runtime.batches.model import open_dialect
+
+        return open_dialect(
+            self.backend.name,
+            api_base=self.settings.api_base,
+            api_key=api_key_of(self.settings),
+            endpoint=endpoint_of(self.settings),
+            window=self.settings.batch_window,
+        )
+
+    @property
+    def _batch_price(self) -> Price | None:
+        return self.price and tuple(part * self._dialect.discount for part in self.price)
+
+    def build_stack(
+        self,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None = None,
+        book: BatchBook | None = None,
+    ) -> Model:
+        from textassay.runtime.batches.model import BatchAbilities
+
+        backend = _with_identity(self.backend, identity)
+        core: Model = RefusingModel(backend, _without_book(backend.name))
+        if store is not None and book is not None:
+            # Around the queue, so that a request holds its part of the budget while its batch is
+            # under way.
+            core = BudgetedModel(
+                self._open_queue(backend, store, book), self.budget, self._batch_price
+            )
+        batched = BatchAbilities(core, self._dialect)
+        return with_outer_wrappers(batched, store, adaptation=self.adaptation)
+
+    def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
+        """Return the backend with batches only, without any other wrapper."""
+        return self._open_queue(self.backend, store, book)
+
+    def _open_queue(self, backend: Model, store: AnswerStore, book: BatchBook) -> BatchQueue:
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
+        from textassay.runtime.batches.model import BatchQueue
+
+        settings = self.settings
+        context = BatchContext(
+            dialect=self._dialect,
+            book=book,
+            store=store,
+            mask=MaskedModel(backend, secrets_of(settings)),
+            policy=PollPolicy(call=settings.timeout or TIMEOUT, outage=settings.outage_wait),
+            provider=Availability(backend.name),
+            submit_only=settings.submit_only,
+        )
+        queue = BatchQueue(backend, context)
+        self._queues.append(queue)
+        return queue
+
+    def dry_run_backend(self, rounds: BatchRounds | None) -> Model:
+        from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
+        from textassay.runtime.batches.model import BatchAbilities
+
+        backend = DryRunModel(self.backend, price=self._batch_price)
+        counted = backend if rounds is None else RoundsModel(backend, rounds)
+        return BatchAbilities(counted, self._dialect)
+
     async def close_queues(self) -> None:
         """Stop waiting for batches; safe to call twice."""
         queues, self._queues = self._queues, []
@@ -353,13 +374,10 @@ class ConnectedModel(AsyncResource, Wrapper):
             await queue.aclose()
 
     async def aclose(self) -> None:
-        """Close the backend and the cache."""
         try:
             await self.close_queues()
-            for backend, _ in self._backends:
-                await backend.aclose()
         finally:
-            await self._stack.aclose()
+            await super().aclose()
 
 
 def with_outer_wrappers(
@@ -440,11 +458,9 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
     """Return the substitute of a model in a dry run."""
     from textassay.runtime.backends.scripted import DryRunModel
 
-    if not isinstance(model, ConnectedModel):
-        return DryRunModel(model, price=None)
-    if not model.settings.batch:
-        return DryRunModel(model.backend, price=model.price)
-    return model.dry_run_in_batches(rounds)
+    if isinstance(model, ConnectedModel):
+        return model.dry_run_backend(rounds)
+    return DryRunModel(model, price=None)
 
 
 def usage_ledger(model: Model) -> UsageTotal:

@@ -47,7 +47,7 @@ from textassay.table import printable
 if TYPE_CHECKING:
     from textassay.runtime.calls.adaptation import AdaptingModel
     from textassay.runtime.calls.traits import ModelTraits
-    from textassay.runtime.stack import ConnectedModel
+    from textassay.runtime.stack import BatchedModel
 
 ProbeResult = Literal["yes", "no", "wrong", "unknown"]
 Observed = tuple[ProbeResult, str]
@@ -393,6 +393,7 @@ def doctor(
 async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     """Test each ability and print the findings; return 1 if the model answers nothing."""
     from textassay.runtime.api import connect
+    from textassay.runtime.stack import BatchedModel
 
     async with connect(name, settings=settings) as model:
         # adapted as in a run, but without a cache and without splitting draws, which would hide
@@ -401,7 +402,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
         findings.append(_suited_methods(findings, model))
         if not as_json:
             typer.echo(printable(plain_text(f"what {name} can do:", findings)))
-        if settings.batch:
+        if isinstance(model, BatchedModel):
             # last, because batches may take hours, and the other findings are printed before
             batched = _with_flags(await _in_batches(model))
             if not as_json:
@@ -460,7 +461,7 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
     return DoctorFinding(ability="methods", verdict="yes", detail=detail)
 
 
-async def _in_batches(model: ConnectedModel) -> list[DoctorFinding]:
+async def _in_batches(model: BatchedModel) -> list[DoctorFinding]:
     """Test the provider's batches; their journal and answers are discarded."""
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.storage.answers import DiskStore
