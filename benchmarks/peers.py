@@ -46,7 +46,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Arm:
-    """A framework: its module in `peer_arms`, and what is installed for it."""
+    """A framework: its module in `peer_arms`, and the packages installed for it."""
 
     module: str
     requirements: tuple[str, ...]
@@ -90,7 +90,7 @@ def cost_of(command: list[str], folder: Path) -> Cost:
     """Run a process to its end in `folder`.
 
     Raises:
-        RuntimeError: It failed; says what it printed last.
+        RuntimeError: It failed; the message has its last output.
     """
     with (folder / "output.txt").open("w+", encoding="utf-8") as output:
         began = time.monotonic()

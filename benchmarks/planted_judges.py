@@ -94,7 +94,7 @@ class Judge:
 
 
 _ORDERS = {"letters": 1, "label-order": -1, "scale-order": -1}
-"""Tests of order, with the sign of what is gained by leaning toward the worst rating."""
+"""Tests of order, with the sign of the gain from leaning toward the worst rating."""
 _OBEYABLE = ("fake-rating", "fake-turn", "closed-fence", "json-verdict")
 _MUST_SEE = frozenset(edit.test for edit in EDITS.values() if edit.must_see)
 JUDGES = {
@@ -208,7 +208,7 @@ class World:
         def answer(request: Request) -> str:
             output, source = (_fenced(kind, request.text).strip() for kind in ("output", "source"))
             truth = truths[output, source]
-            # one number per request and draw, whatever the order of the answers
+            # one number per request and draw, regardless of the order of the answers
             rng = random.Random(f"{seed}:{request.draw}:{request.text}")
             best_first = "(best) to" in request.text or _FIRST_OPTION.findall(request.text)[:1] == [
                 "E"

@@ -63,7 +63,7 @@ def main() -> None:
             "wheel, by pip": [site, installed(folder / "pip", modules + compiled)],
         }
         for paths in arms.values():
-            collection(tests, paths)  # compiles what is not compiled yet
+            collection(tests, paths)  # compiles the other modules
         rounds = [
             {arm: collection(tests, paths) for arm, paths in arms.items()}
             for _ in range(given.starts)
@@ -105,7 +105,7 @@ def compiled_name(module: str) -> str:
 
 
 def pytest_alone(folder: Path) -> Path:
-    """Return a folder with pytest and what it needs, so that no other plugin is found."""
+    """Return a folder with pytest and its dependencies, so that no other plugin is found."""
     site = folder / "site"
     site.mkdir()
     for name in PYTEST:

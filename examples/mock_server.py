@@ -77,7 +77,7 @@ class Options:
     """Known models, separated by commas; if empty, any."""
     refuse_n: bool = False
     only_one: bool = False
-    """Answer with one choice, whatever `n` is."""
+    """Answer with one choice, ignoring `n`."""
     refuse_logprobs: bool = False
     omit_logprobs: bool = False
     """Answer without the log-probabilities that were asked for."""

@@ -1,6 +1,6 @@
 """The command line.
 
-python -m reproduce                                        every table and what it needs
+python -m reproduce                                        every table and its requirements
 python -m reproduce TABLE --data FOLDER --recorded         rows that need no model
 python -m reproduce TABLE --data FOLDER --model MODEL [--dry-run]
 python -m reproduce data                                   where to get the data sets
@@ -33,7 +33,7 @@ INCOMPLETE, WRONG, STOPPED = 1, 2, 3
 
 
 def main(given: Sequence[str]) -> int:
-    """Do what the command line asks for and return the exit status."""
+    """Run the command line and return the exit status."""
     options = _parser().parse_args(given)
     try:
         if options.table == "convert":
@@ -168,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         "table", nargs="?", metavar="TABLE", help="a table; or `data`, or `convert`; none lists all"
     )
     add("files", nargs="*", metavar="FILE", help="of convert: the data set and its files")
-    add("--list", action="store_true", help="list every table and what it needs")
+    add("--list", action="store_true", help="list every table and its requirements")
     add("--data", action="append", default=[], metavar="FOLDER|NAME=FILE",
         help="where the data are, in textassay's format (default: TEXTASSAY_DATA)")  # fmt: skip
     add("--model", "-m", action="append", default=[], metavar="[ROW=]MODEL",

@@ -91,7 +91,7 @@ def estimate_lines(found: Sequence[Estimate]) -> Iterator[str]:
 
 
 def listing(tables: Sequence[Table], data: DataSets) -> Iterator[str]:
-    """Yield the list of all tables with what each needs."""
+    """Yield the list of all tables with their requirements."""
     paper = ""
     for table in tables:
         if table.paper != paper:
@@ -102,7 +102,7 @@ def listing(tables: Sequence[Table], data: DataSets) -> Iterator[str]:
 
 
 def state(table: Table, data: DataSets) -> str:
-    """Return whether a table runs, and what it needs."""
+    """Return whether a table runs, and its requirements."""
     if table.missing is not None:
         return f"nothing to run: {table.missing}"
     without = sum(not row.needs_model and row.missing is None for row in table.rows)

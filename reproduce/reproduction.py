@@ -101,7 +101,7 @@ async def reproduce(scorer: Scorer, rows: Sequence[Row], *, bootstrap: int) -> l
     """Return the rows with the paper's figures and ours.
 
     Raises:
-        TextassayError: A run was stopped; what is finished is kept if it has a folder.
+        TextassayError: A run was stopped; finished scores are kept if it has a folder.
     """
     return [await _line(scorer, row, bootstrap=bootstrap) for row in rows]
 

@@ -69,7 +69,7 @@ class Judging(Message):
     options: dict[str, Any] = {}
     """Its options, as published."""
     tools: tuple[str, ...] = ()
-    """Names of the tools that it reads; `--tools NAME=KIND:MODEL` says what they are."""
+    """Names of the tools that it reads; `--tools NAME=KIND:MODEL` defines them."""
     score: str = "{aspect}"
     """Name of the score that a column takes."""
     needs_model: bool = True
@@ -77,7 +77,7 @@ class Judging(Message):
 
 
 class Learning(Message):
-    """An aggregator that learns from ratings, and what it learns from."""
+    """An aggregator that learns from ratings, and the features it learns from."""
 
     aggregator: str
     """Name of the aggregator."""

@@ -2,7 +2,7 @@
 
     python scripts/docs_pages.py build/docs
 
-`make docs` runs it, and builds the site from what it writes.
+`make docs` runs it, and builds the site from its output.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class NetworkTouched(RuntimeError):
 
 
 def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse to look up or connect to anything but this machine, whatever library tries."""
+    """Refuse all name lookups and connections except to this machine."""
     if event == "socket.getaddrinfo":
         host = arguments[0]
     elif event == "socket.connect" and isinstance(arguments[1], tuple):
@@ -69,7 +69,7 @@ def forget_models() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the files of one folder one after the other, in whatever order they were named.
+    """Collect the files of one folder one after the other, regardless of the order of arguments.
 
     pytest 9.1 loses the fixtures of `tests/cli` if another folder's file stands between two of its
     own on the command line (pytest-dev/pytest#14997).

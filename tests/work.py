@@ -39,7 +39,7 @@ def opcodes(run: Callable[[], object]) -> int:
 def grows_linearly(read: Callable[[str], object], unit: str, length: int = 1_000) -> bool:
     """Return whether a text 16 times as long takes less than 64 times the CPU time.
 
-    256 times would be quadratic. Patterns run in C, so instructions of Python say nothing of them.
+    256 times would be quadratic. Patterns run in C, so instructions of Python do not measure them.
 
     Args:
         read: What reads the text.

@@ -268,7 +268,7 @@ def _refuse_beyond(scale: Scale | None, aspect: str, threshold: float, kind: str
     if not (low <= threshold <= high and math.isfinite(threshold)):
         of_scale = "" if scale is None else f"; scores of {aspect!r} are from {low:g} to {high:g}"
         raise ConfigurationError(
-            f"{kind}={threshold:g} decides nothing, whatever the scores are{of_scale}"
+            f"{kind}={threshold:g} decides nothing: its result is the same for all scores{of_scale}"
         )
 
 

@@ -49,7 +49,7 @@ def lazy_pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[An
 
 
 def lazy_alternatives(start: str, /, **parts: str) -> re.Pattern[str]:
-    """Return the pattern of `start` and any of several parts, whose names say what they match."""
+    """Return the pattern of `start` and any of several parts, whose names describe them."""
     return lazy_pattern(f"{start}(?:{'|'.join(parts.values())})")
 
 

@@ -8,7 +8,7 @@ A model that answers from a script, and checks that every model must pass.
         await check(lambda: MyModel("my/model"))
 
 `ScriptedModel` needs no network and records its requests. Each check makes a model of its own, asks
-it a few short questions and closes it; it raises `AssertionError` with what the protocol asks for.
+it a few short questions and closes it; it raises `AssertionError` with the violated rule.
 Every built-in backend passes the checks.
 """
 
@@ -66,7 +66,7 @@ PROMPT = "The colors of the rainbow are red, orange, yellow, green,"
 async def _open_model(make: MakeModel) -> AsyncIterator[Model]:
     model = make()
     try:
-        # local models are read into memory first: their files decide what they are
+        # local models are read into memory first: their identity depends on their files
         if opening := getattr(model, "open", None):
             await opening()
         yield model
@@ -103,7 +103,7 @@ async def _is_mute(model: Model) -> bool:
 
 
 async def has_the_protocol(make: MakeModel) -> None:
-    """A model has all parts of `Model`, and its name is what people would type."""
+    """A model has all parts of `Model`, and its name is the one that people type."""
     async with _open_model(make) as model:
         assert isinstance(model, Model), "it is missing a part of textassay's Model protocol"
         assert model.name, "name must be a non-empty string"
@@ -225,7 +225,7 @@ async def typed_questions_get_probabilities(make: MakeModel) -> None:
     assert len(response.answers) == len(QUESTIONS), "one answer for each question"
     for question, answer in zip(QUESTIONS, response.answers, strict=True):
         if answer.problem is not None:
-            assert not answer.probabilities, "what is not scored has no probabilities"
+            assert not answer.probabilities, "answers that are not scored have no probabilities"
             continue
         assert tuple(answer.probabilities) == question.names, "options as they were asked, in order"
         assert (answer.score is not None) == (question.kind == "rating"), "ratings have a score"
@@ -293,7 +293,7 @@ async def check_model(make: MakeModel) -> None:
     """Put a model through all of `MODEL_CHECKS`.
 
     Raises:
-        AssertionError: It does not do what the protocol asks for.
+        AssertionError: The model violates a rule of the protocol.
     """
     for check in MODEL_CHECKS:
         await check(make)

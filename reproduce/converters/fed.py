@@ -38,7 +38,7 @@ def rows(turns: bool, files: Sequence[Path]) -> Iterator[Json]:
 
 
 def _dialogue(context: str, dialogues: Sequence[str], at: int) -> int:
-    """Return which dialogue a context is from: the file has the turns of one before itself."""
+    """Return the dialogue of each context: the file has a dialogue's turns before the dialogue."""
     # the dialogue that comes next in the file is tried first, since short contexts begin several
     # dialogues
     order: list[int] = [*range(at, len(dialogues)), *range(at)]

@@ -230,7 +230,7 @@ async def test_an_aspect_that_is_left_out_takes_no_other_aspects_rating():
     assert (groundedness.outcome, groundedness.error.type) == ("invalid", "NoScoreFound")
     assert groundedness.samples == 0
     assert repr(said)[:40] in groundedness.error.message
-    # ratings that nobody asked for are told once, with their number
+    # unrequested ratings are reported once, with their number
     told = {"text": "Charm: Score: 3", "problem": "it was not requested", "samples": 8}
     assert coherence.evidence[-1] == told
     assert "Charm" not in str(overall.evidence)

@@ -356,7 +356,7 @@ async def test_a_source_that_was_cut_is_reported_in_the_score():
 
 
 async def test_a_blank_text_settles_nothing_and_an_answer_without_usage_does():
-    """What a model of one's own leaves out of its usage says nothing of its log-probabilities."""
+    """Gaps in the usage of a user's model do not affect its log-probabilities."""
 
     class Free(ScriptedModel):
         async def generate(self, request):

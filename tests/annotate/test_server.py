@@ -329,7 +329,7 @@ async def test_kill_loses_nothing_acknowledged(tmp_path):
 
 
 async def test_agreement_grows_with_the_ratings(tmp_path):
-    """Raters who agree on everything have an alpha of 1; repeated items tell self-agreement."""
+    """Raters who agree on everything have an alpha of 1; repeated items show self-agreement."""
     shown = study(examples(20, 2), per_item=2, repeat_share=0.2)
     async with serving(tmp_path, shown, raters=2) as (ratings, base, tokens, client):
         for token in tokens:

@@ -146,7 +146,7 @@ def test_missing_files_are_named(scores, people, tmp_path):
 
 
 def test_raters_and_left_out_groups_are_explained(tmp_path):
-    """`--raters` shows agreement among people, too; `2 (-1)` and missing intervals are told."""
+    """`--raters` shows agreement among people, too; `2 (-1)` and missing intervals are shown."""
     ratings = [(1, 2), (3, 3), (5, 4), (2, 2), (2, 2), (2, 2), (4, 5), (1, 1), (3, 2)]
     rows = [
         {"id": f"x{i}", "output": "t", "group": f"g{i // 3}", "system": f"s{i % 3}",

@@ -57,7 +57,7 @@ def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
 
 @pytest.mark.parametrize(("option", "waves"), [("true", 4), ("parallel", 2)])
 def test_a_chain_is_warned_of_and_its_waves_are_counted(tmp_path, run, option, waves):
-    """A dry run tells as many as there are: for DecompEval's chain, one per sentence and one."""
+    """A dry run counts the requests: for DecompEval's chain, one per sentence and one."""
     data = write_examples(tmp_path / "data.jsonl", 3, output="It rained. It snowed. It hailed.")
     more = (*BATCH, "--set", f"subquestions={option}")
     with batches_served() as server:
@@ -181,7 +181,7 @@ def test_a_run_with_a_submitted_batch_is_kept_when_another_is_refused(data, run)
 
 
 def test_models_and_servers_without_a_batch_api_are_refused(server, data, run):
-    """A server that answers single calls is told apart from a wrong address."""
+    """A server that answers single calls is distinguished from a wrong address."""
     done = score(data, run, server, *BATCH)
     assert (done.code, (run / "batches.jsonl").exists()) == (3, False)
     assert "if this server has no batch API, leave out --batch" in done.err

@@ -96,7 +96,7 @@ def test_mostly_equal_ratings_are_warned_of(world):
 
 
 def test_unscored_rows_are_a_stratum_with_bounds(world):
-    """Over 5 % without a score: counted, and what they could do to the mean is told."""
+    """Over 5 % without a score: counted, with their possible effect on the mean."""
     for row in world["lines"][::8]:
         row |= {"value": None, "outcome": "abstained"}
     file = write_lines(world["dir"] / "s3.jsonl", world["lines"])

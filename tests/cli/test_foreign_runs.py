@@ -1,4 +1,4 @@
-"""Runs from elsewhere: of somebody else, of Python."""
+"""Runs from elsewhere: of another user, of Python."""
 
 import asyncio
 import json

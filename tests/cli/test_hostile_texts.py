@@ -136,7 +136,7 @@ def judged(
 
 
 def shown(row: dict[str, Any]) -> str:
-    """All that a score tells of answers."""
+    """The fields of a score that describe answers."""
     return json.dumps([row["evidence"], row["error"], row["explanation"]], ensure_ascii=False)
 
 

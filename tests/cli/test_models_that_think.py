@@ -98,7 +98,7 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     assert verdicts["logprobs"] == ("no" if refuses_logprobs else "yes")
     assert ("sample answers" in rows["methods"]["detail"]) is refuses_logprobs
     for name in {"temperature", "seed"} & family.refuses.keys():
-        if not is_anthropic:  # litellm tells what it takes before anything is sent
+        if not is_anthropic:  # litellm names the parameters it accepts before anything is sent
             assert f"takes no {name}" in rows["parameters"]["detail"]
     if not is_anthropic:
         # temperature 0 is sent to a model that takes it, also while it thinks

@@ -350,7 +350,7 @@ def test_resume_refuses_what_would_not_be_comparable(server, data, run):
 
 
 def test_every_line_of_a_json_log_is_json(server, data, run, tmp_path):
-    """The last tells all counters; results stay on standard output as they are."""
+    """The last one shows all counters; standard output has only results."""
     done = score(data, run, server, "--log", "json", aspects="fluency").ok()
     assert "error: " in textassay("show", tmp_path / "none").err  # which says so in text
     lines = [json.loads(line) for line in done.err.splitlines()]

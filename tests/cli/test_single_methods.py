@@ -38,7 +38,7 @@ def examples(path, task, count):
 
 
 def test_corrw_asks_the_direct_evaluator_about_rated_and_judged_examples(recorded, tmp_path, run):
-    """Once each; every score tells the correlations, the run folder the weights."""
+    """Once each; every score has the correlations, the run folder has the weights."""
     server, asked = recorded
     rated = examples(tmp_path / "rated.jsonl", "summarization", 12)
     data = examples(tmp_path / "d.jsonl", "summarization", 3)

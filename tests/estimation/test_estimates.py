@@ -338,7 +338,7 @@ def test_the_half_width_is_that_of_the_estimate(share, even):
 
 
 def test_as_many_ratings_as_forecast_reach_the_target():
-    """Within what 180 pilot ratings can tell."""
+    """Within the precision of 180 pilot ratings."""
     reached = []
     for seed in range(20):
         columns = world(120, seed=seed)
@@ -379,7 +379,7 @@ def test_a_second_plan_keeps_the_probabilities_of_the_first():
     stand_for = []
     for seed in range(20):
         columns = world(100, seed=seed)
-        # the judge tells nothing about texts below 3, so more of them are drawn
+        # the judge does not distinguish texts below 3, so more of them are drawn
         chance = np.random.default_rng(seed).integers(1, 6, len(columns.ids))
         columns = replace(
             columns, ratings=np.where(columns.scores < 3, chance, np.round(columns.scores))

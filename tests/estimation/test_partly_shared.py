@@ -110,7 +110,7 @@ def test_common_ids_behave_like_common_sources():
 
 
 def test_texts_that_only_one_run_has_are_counted_as_left_out():
-    """A run of the first 20 texts says nothing of the 80 others, which have no counterpart."""
+    """A run of the first 20 texts says nothing about the 80 others, which have no counterpart."""
     rng = np.random.default_rng(17)
     a = {"x": Judged(values={f"t{i}": float(i % 5) for i in range(100)})}
     b = {"x": Judged(values={f"t{i}": float(i % 5) + rng.normal() for i in range(20)})}

@@ -222,7 +222,7 @@ async def test_ratings_of_a_text_with_another_source_are_used_and_counted(
 
 
 def test_a_conversation_that_the_judge_saw_shortened_is_no_other_source():
-    """The text is told by all of it; a question beside it may be another one."""
+    """A text is identified by all of it; the question beside it may differ."""
     chat = [
         {"role": "user", "content": "Look it up."},
         {"role": "tool", "content": "word " * 2000},

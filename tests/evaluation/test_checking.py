@@ -1,4 +1,4 @@
-"""Scores of somebody else's agents: whatever they hold, the run continues and can be resumed."""
+"""Faulty scores of a user's agents: the run continues and can be resumed."""
 
 from __future__ import annotations
 

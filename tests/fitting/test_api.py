@@ -195,7 +195,7 @@ def test_the_command_and_python_learn_the_same(tmp_path):
 
 
 async def test_runs_in_memory_are_sources_by_name(tmp_path):
-    """Of two runs with the same aspect, the names tell whose score is whose; without a folder there
+    """With two runs of the same aspect, names identify the scores; without a folder there
     is none."""
     rows = rated()
     runs = [

@@ -93,7 +93,7 @@ def _score(reader: Reader, *more: str) -> None:
 
 
 def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What Label Studio exports once somebody has rated a text; what two rounds of rating write."""
+    """Label Studio's export of a rated text, and the files of two rounds of rating."""
     exported = [
         {
             "data": {"id": "doc-0-M0"},

@@ -334,7 +334,7 @@ def test_one_outlier_among_few_training_rows_does_not_ruin_learning(name):
 
 
 def test_rare_values_of_a_mostly_constant_feature_are_kept():
-    """Of a judge that says 5 to nine rows of ten, the tenth is what tells rows apart."""
+    """If a judge gives 5 to nine rows of ten, only the tenth distinguishes rows."""
     x = np.full((40, 1), 5.0)
     x[::10] = 1.0
     found = Standardizer.learn(x)

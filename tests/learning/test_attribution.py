@@ -172,7 +172,7 @@ def test_an_interval_holds_the_importance_that_is_known():
 
 
 def test_rows_of_one_source_count_as_one():
-    """Sixfold copies of a row tell no more than the row."""
+    """Six copies of a row carry no more information than the row."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 2))
     y = x[:, 0] + rng.normal(size=80)

@@ -71,7 +71,7 @@ async def test_a_verdict_cites_where_and_at_which_characters() -> None:
 
 
 async def test_a_verdict_must_cite_what_was_read() -> None:
-    """Words that stand in the material and were not read are told, and then read."""
+    """Words in the material that were not read are named, and then read."""
     late = verdict(5, "The last tram left", "source")
     end = len(ARTICLE) - 600
     score, judge = await judged([late, read("source", end), late])

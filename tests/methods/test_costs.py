@@ -1,4 +1,4 @@
-"""The table of costs: what a dry run tells of each method is what the server counts and what is
+"""The table of costs: a dry run's counts for each method equal the server's counts and the
 sent to it."""
 
 from __future__ import annotations

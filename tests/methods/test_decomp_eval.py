@@ -25,7 +25,7 @@ COHERENT = "a coherent response given the dialogue history?"
 
 
 def judge(table, mass=0.8):
-    """A model that tells P(yes) by what the last line of a prompt holds."""
+    """A model whose P(yes) depends on the last line of a prompt."""
 
     def choices(request):
         asked = request.text.rsplit("\n", 1)[1]
@@ -85,7 +85,7 @@ async def test_a_sub_question_without_an_answer_leaves_no_score_at_once():
 
 
 def sentence_judge(table):
-    """A model that tells P(yes) by what the prompt shows as the output; a sub-question's is 0.2."""
+    """A model whose P(yes) depends on the output in the prompt; for a sub-question it is 0.2."""
 
     def choices(request):
         share = next(share for words, share in table.items() if words in request.text)

@@ -587,7 +587,7 @@ def test_what_needs_words_is_refused_before_anything_is_asked(method, options, r
 
 
 def writes(request: Any) -> str:
-    """Write a list of whatever is wanted, one line each."""
+    """Write the requested list, one line each."""
     return "\n".join(f"{i}. Part {i}: how good part {i} is." for i in range(1, 6))
 
 

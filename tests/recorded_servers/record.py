@@ -32,7 +32,7 @@ from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.errors import TextassayError
 
 FOLDER = Path(__file__).parent
-# where a library is installed on the recording machine is nobody's business
+# the path of a library on the recording machine is private
 _HERE = re.compile(r"/[\w./-]*/site-packages/")
 
 

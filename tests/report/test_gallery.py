@@ -194,7 +194,7 @@ def reduce(path: Path) -> None:
 
 def main(folder: Path) -> None:
     """Judge by the embedded model, and take the pictures."""
-    # selenium says nothing of a picture that it cannot save
+    # selenium does not report a picture that it cannot save
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)

@@ -1,4 +1,4 @@
-"""A model whose answers wait for the test: it counts what it is asked and answers when it is told
+"""A model whose answers wait for the test: it counts requests and answers when it is told
 to."""
 
 from __future__ import annotations

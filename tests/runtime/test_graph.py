@@ -555,7 +555,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: chain(Node("n", unannotated, text="input")),
         "'n' does not annotate its parameter 'text'",
     ),
-    "no result": (lambda: chain(Node("n", resultless, text="input")), "annotate its result"),
+    "no result": (lambda: chain(Node("n", resultless, text="input")), "its result has no type"),
     "unreadable": (
         lambda: chain(Node("n", unreadable, text="input")),
         "name 'Nowhere' is not defined",

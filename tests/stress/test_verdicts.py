@@ -1,4 +1,4 @@
-"""Judges with planted defects are told apart, and only they."""
+"""Judges with planted defects are detected, and no others."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_gate_uses_the_ends_of_the_interval():
 
 
 def test_a_gate_does_not_hold_if_nothing_that_was_asked_for_could_be_tested():
-    """Every run has the repeat, so it says nothing of the others."""
+    """Every run has the repeat, so it says nothing about the others."""
     repeated = verdicts([measured([0.0] * 8, test="repeat")])
     other = verdicts([measured([0.0] * 8, test="letters")])
     assert (gate(repeated), gate(repeated, ["negation"])) == ("holds", "inconclusive")

@@ -378,7 +378,7 @@ async def test_bartscore_is_the_published_formula(folder):
 
 
 def scripted(logprobs, **more):
-    """A model that gives these log-probabilities to whatever it is asked."""
+    """A model that gives these log-probabilities to every request."""
     tokens = tuple(TokenLogprob(token="x", logprob=p) for p in logprobs)
     usage = Usage(calls=1, prompt_tokens=9)
     return ScriptedModel(

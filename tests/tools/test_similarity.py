@@ -187,7 +187,7 @@ def table(tmp_path):
 
 @pytest.mark.parametrize("engine", ["auto", "static"])
 async def test_static_vectors_are_averaged_with_their_factors(table, engine):
-    """The folder alone tells that it is a table; unknown words are left out."""
+    """The folder alone shows that it is a table; unknown words are left out."""
     folder, embed = table
     output = STATIC + " Zyzzyva!"
     found = await score(

@@ -179,7 +179,7 @@ def export(model, path, output):
 
 
 async def scores(tool, *examples):
-    """Score examples and close the tool, whatever happens."""
+    """Score examples and close the tool in any case."""
     try:
         return [await tool.score(example) for example in examples]
     finally:

@@ -4,7 +4,7 @@
 
     judge = Scorer(Ask(model, "llm_score", task))
 
-Agents raise what a model raises (`ModelError`), `PromptError` if a prompt file does not render, and
+Agents raise a model's errors (`ModelError`), `PromptError` if a prompt file does not render, and
 `ContentRefused` if the provider's filter cuts an answer off.
 
 Importing this package loads nothing: a name is imported when it is first used.

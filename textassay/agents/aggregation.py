@@ -125,7 +125,7 @@ def from_samples(
         return Score.unscored("TooFewSamples", message, **fields)
     if labels:
         return score_by_votes(values, labels, **fields)
-    # The mean of equal ratings must be that rating, whatever rounding does.
+    # The mean of equal ratings must be that rating in spite of rounding.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
     return Score(**{"value": mean, "spread": spread} | fields)

@@ -166,7 +166,7 @@ class CitationCheck:
 
 
 def _value(score: bool | float | str | None, aspect: Aspect) -> float | ScoreError:
-    """Return the number of a score or a label, or what is wrong with it."""
+    """Return the number of a score or a label, or the error in it."""
     if aspect.labels:
         names = list(aspect.labels)
         if (number := number_of(str(score), names)) is not None:

@@ -237,7 +237,7 @@ class SectionIndex(Message):
         return Found(rest or "That is all of it.", tuple(excerpts))
 
     def find(self, text: str, within: str = "", *, chars: int) -> Found:
-        """Return the places of a text, whatever its case, or else the windows closest to its words.
+        """Return the places of a text, ignoring case, or else the windows closest to its words.
 
         Args:
             text: The text to look for.

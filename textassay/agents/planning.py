@@ -96,7 +96,7 @@ class WrittenSteps:
 
 
 async def no_steps(aspect: Aspect) -> str:
-    """Return no steps, whatever the aspect."""
+    """Return no steps for any aspect."""
     return ""
 
 

@@ -5,7 +5,7 @@ the results of the `_rows` functions, which are building blocks. Constant means 
 numbers.
 
 `Cells` holds two arrays as a sparse contingency table and computes the coefficients for many sets
-of weights at once; the caller decides what the weights are (a resample, or 1 for each row).
+of weights at once; the caller provides the weights (a resample, or 1 for each row).
 
 Scores and human ratings are compared at one of these levels:
 

@@ -137,7 +137,7 @@ def choices_by_samples(
     *,
     units: RowLabels | None = None,
 ) -> Iterator[SampleAgreement]:
-    """Yield how often scores choose what people find best, at each number of samples.
+    """Yield the rates at which scores choose people's best text, at each number of samples.
 
     Args:
         samples: For each of `counts`, the scores of each draw, shape (n,).

@@ -189,7 +189,7 @@ class CollectedRatings(AsyncResource):
         try:
             showing = {"rater": visit.rater, "item": visit.key, "repeat": visit.repeat}
             await self._write(event="rating", **showing, **asdict(answer))
-        # cancellation included: a resend would acknowledge what is not on the disk
+        # cancellation included: a resend would acknowledge a rating that is not on the disk
         except BaseException:
             if earlier is None:
                 del self.answers[visit]

@@ -247,7 +247,7 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Esti
 
 
 def halves(groups: Codes, seed: int) -> Mask:
-    """Return which rows belong to a random half of the sources."""
+    """Return whether each row belongs to a random half of the sources."""
     number = int(groups.max()) + 1
     in_half = np.zeros(number, bool)
     in_half[np.random.default_rng(seed).permutation(number)[: number // 2]] = True

@@ -307,7 +307,7 @@ def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellR
 
 
 def polarity(words: Iterable[str]) -> dict[str, int]:
-    """Return which words mean no (0) and which yes (1); empty unless all words mean one of them.
+    """Return the words that mean no (0) and yes (1); empty unless all words mean one of them.
 
     `not supported` means no because `supported` does not, `not hallucinated` means yes.
     """

@@ -239,7 +239,7 @@ class _Assessment:
         return self.follow
 
     def _order(self) -> SystemOrder:
-        """Return how the judge orders systems; empty without sources, which pair them."""
+        """Return the judge's ranking of systems; empty without sources, which pair them."""
         if not self.has_cut or not self.unfiltered.has_groups:
             return SystemOrder()
         return system_order(
@@ -552,7 +552,7 @@ class _Assessment:
         return f'said "{self.pair.labels[1]}" of'
 
     def _gate_of(self, judged: Floats, agreement: LabelAgreement, before: str) -> UseVerdict:
-        """Return the verdict on a gate that passes what is 1 in `judged`; `before` begins it."""
+        """Return the verdict on a gate that passes texts with 1 in `judged`; `before` begins it."""
         human = self.human
         through, stopped = self._measure(agreement, "tnr"), self._measure(agreement, "tpr")
         best = float(human.mean() >= 0.5)

@@ -102,7 +102,7 @@ def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None
 def exits() -> Iterator[None]:
     """Turn errors in the block into a message on standard error and an exit status.
 
-    A warning says if a file of scores has a text twice, whichever command reads it.
+    Every command warns if a file of scores has a text twice.
     """
     try:
         with capture_warnings("textassay.agreement.records"):

@@ -4,7 +4,7 @@ Reads score files, run folders, data sets and label plans; texts are not kept. A
 hold `metrics` serves as a file of scores too.
 
 Estimates need scales that match, scores from one judge, and rated rows that were drawn by chance;
-every error says what is wrong and what to do.
+every error names the fault and a remedy.
 """
 
 from __future__ import annotations

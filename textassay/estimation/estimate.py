@@ -258,7 +258,7 @@ def estimate_means(
     lower_is_better: Collection[str] = (),
     settings: MeanSettings = MeanSettings(),
 ) -> Estimates:
-    """Estimate what people would say on average.
+    """Estimate the mean of people's ratings.
 
     Args:
         columns: Scores and ratings.

@@ -225,7 +225,7 @@ class Alignment(ABC):
             "growth": self.growth,
             "learning": learning,
         }
-        # through JSON, so that tuples and lists compare equal to what the file holds
+        # through JSON, so that tuples and lists compare equal to the file's content
         plan: Json = json.loads(json.dumps(content))
         return plan
 

@@ -1,4 +1,4 @@
-"""Measures how an evaluator agrees with people on held-out rows, and what it needs for that.
+"""Measures an evaluator's agreement with people on held-out rows, and the parts it depends on.
 
 Beside the evaluator there are baselines, which learn little: the single feature that agrees best
 with people on the training rows, the plain average, and the average weighted by correlation
@@ -118,7 +118,7 @@ def build_report(
             " train_fraction=0.5 measures without that fault, and learns from half"
         )
         report["warnings"] = [*report.get("warnings", ()), warning]
-    watch("measuring what the evaluator rests on")
+    watch("measuring which features the evaluator uses")
     report["importance"] = importance(unseen, fitter)
     if request.report == "full":
         watch("measuring curves and ablations")

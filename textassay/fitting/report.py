@@ -225,7 +225,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         if shuffled := content.get("shuffled"):
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
-            meaning = "what the same learning has where there is nothing to learn, in place of 0"
+            meaning = "the agreement that learning reaches by chance; compare with it, not with 0"
             notes.append(Note(f"ratings shuffled: {meaning}"))
         if content.get("note"):
             notes.append(Note(f"{aspect}: {content['note']}"))

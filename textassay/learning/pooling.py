@@ -123,7 +123,7 @@ class PooledMeans:
         return replace(self, means=means, rows=rows)
 
     def known_rows(self, systems: Systems) -> Mask:
-        """Return which rows have a system with means, shape (n,)."""
+        """Return whether each row has a system with means, shape (n,)."""
         return np.array([name in self.means for name in systems], bool)
 
     def of(self, systems: Systems) -> Floats:

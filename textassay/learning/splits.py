@@ -73,7 +73,7 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
     """Draw the groups to hold out if they are not simply all groups that are not trained on.
 
     They are drawn from the other end of the order in which `split_rows` draws, so that under one
-    seed the same rows are held out whatever share is trained on.
+    seed the same rows are held out for every share of training rows.
 
     Args:
         groups: Code of each row's group, shape (n,).
@@ -147,7 +147,7 @@ def folds(groups: Codes, count: int, *, seed: int) -> Codes:
 
 
 def fold_masks(groups: Codes, count: int, *, seed: int) -> list[Mask]:
-    """Return which rows each fold has, dealt as by `folds`."""
+    """Return the rows of each fold, dealt as by `folds`."""
     fold = folds(groups, count, seed=seed)
     return [fold == number for number in range(int(fold.max()) + 1)]
 

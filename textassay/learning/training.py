@@ -80,7 +80,7 @@ class Explaining(Predictor, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """A predictor and what was decided while learning it."""
+    """A predictor and the decisions made while learning it."""
 
     predictor: Predictor
     """The learned function."""
@@ -150,7 +150,7 @@ class HeldOut:
             raise DataError(f"no aggregator can be learned: {failed}")
         errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
         least = min(errors.values())
-        # errors of one group rise and fall together, so groups are what is counted
+        # errors of one group rise and fall together, so groups are counted
         sharpness = (self._groups.max() + 1) / temperature
         raw = {
             k: float(np.exp(-sharpness * (error - least) / least)) if least > 0 else error == least
@@ -200,7 +200,7 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
 
 
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
-    """Return which features speak of an aspect.
+    """Return the features that describe an aspect.
 
     A feature names an aspect if the parts of its name between slashes have all of the aspect's.
     Features that name the target speak of it, and so do features that name no aspect at all, such
@@ -282,7 +282,7 @@ def label_texts(labels: Iterable[object]) -> list[str | None]:
 
 
 def rows_without_features(x: Floats) -> Mask:
-    """Return which rows have no feature at all, shape (n,)."""
+    """Return whether each row lacks all features, shape (n,)."""
     return np.asarray(np.isnan(x).all(axis=1), bool)
 
 

@@ -238,7 +238,7 @@ def _train(training: Training, rounds: int, **settings: Any) -> FitResult:
         "objective": "regression",
         "verbosity": -1,
         "num_threads": training.threads,
-        # equal data, seed and versions must give equal predictions whatever the number of threads,
+        # equal data, seed and versions must give equal predictions with any number of threads,
         # which takes a fixed layout as well
         "deterministic": True,
         "force_row_wise": True,

@@ -21,7 +21,7 @@ from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, How, Scale, Score
 
 ASPECT_SCALE: Scale = (1.0, 5.0)
-"""Scale of relevant aspects that the model names, whatever the target's scale."""
+"""Scale of relevant aspects that the model names, independent of the target's scale."""
 
 
 class CoAScoreOptions(RatingOptions):

@@ -317,7 +317,7 @@ class RecipeSection:
 
 
 def recipe(run: RunSource) -> RecipeSection:
-    """Return how a run's method works."""
+    """Return a description of a run's method."""
     picture, steps, reason, fans_out = None, [], None, False
     try:
         graph = _graph(run.entry("spec") or {})

@@ -220,7 +220,7 @@ def _dot(x: float, y: float, kind: str) -> Markup:
 
 
 def _place(number: float, span: Span, width: float, margin: float = 6) -> float:
-    """Return where a number lies on an axis, kept inside the picture."""
+    """Return the position of a number on an axis, clipped to the picture."""
     share = (number - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.5
     return margin + min(max(share, 0.0), 1.0) * (width - 2 * margin)
 

@@ -56,7 +56,7 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
             f"its annotations cannot be read: {error}; their types must be names of its module"
         ) from error
     if "return" not in hints:
-        raise GraphError("it does not say what it yields; annotate its result")
+        raise GraphError("its result has no type; annotate it")
     result = hints["return"]
     if not inspect.iscoroutinefunction(function):
         if get_origin(result) not in (collections.abc.Awaitable, collections.abc.Coroutine):

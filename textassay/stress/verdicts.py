@@ -524,7 +524,7 @@ class StressResult(Displayed):
         if not self.sensitivity:
             return f"{line} (a judge that always says the same passes invariance: test both)"
         if not any(row.verdict == "holds" for row in self.sensitivity):
-            return f"{line} (invariance alone is what a judge shows that always says the same)"
+            return f"{line} (a judge that always says the same is invariant, too)"
         return line
 
     def tables(self) -> list[Table]:
@@ -547,7 +547,7 @@ class StressResult(Displayed):
 
 
 def count_verdicts(rows: Sequence[StressRow]) -> str:
-    """Return how many rows hold, fail and are inconclusive."""
+    """Return the numbers of rows that hold, fail and are inconclusive."""
     if not rows:
         return "not tested"
     counts = Counter(row.verdict for row in rows)

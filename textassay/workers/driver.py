@@ -566,7 +566,7 @@ def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
 
 
 def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) -> int:
-    """Return how many workers are useful at once."""
+    """Return the number of workers that are useful at once."""
     limits = list(_concurrencies(request))
     count = workers.count
     if not count:

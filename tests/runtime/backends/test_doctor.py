@@ -1,4 +1,4 @@
-"""The doctor tells what models really do, and finds those whose log-probabilities do not line
+"""The doctor shows a model's real abilities, and finds models whose log-probabilities do not line
 up."""
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ async def test_log_probabilities_that_are_one_place_off_are_found():
 
 
 async def test_without_sampled_log_probabilities_the_greedy_token_must_be_likeliest():
-    """The second check works on servers that tell log-probabilities of given text only."""
+    """The second check works on servers that send log-probabilities of given text only."""
 
     def bare(request: Request) -> Sample:
         return Sample(text=answer(request).text)

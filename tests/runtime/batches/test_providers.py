@@ -193,7 +193,7 @@ async def test_random_deaths_pay_for_nothing_twice(name: str, tmp_path: Path) ->
 
 
 async def test_a_batch_of_anthropic_is_distinguished_once_it_has_ended(tmp_path: Path) -> None:
-    """Its results alone tell whose it is: until then nothing is submitted again."""
+    """Only its results show whose it is: until then nothing is submitted again."""
     async with serve_providers() as server:
         await session("anthropic/m", tmp_path, server, asked(3), note=2)  # dies before "submitted"
         server.held = 20

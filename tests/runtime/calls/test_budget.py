@@ -79,7 +79,7 @@ def test_concurrent_requests_do_not_pass_the_cap(
         async with asyncio.TaskGroup() as tasks:
             for _ in actual:
                 tasks.create_task(one())
-        # Without a price the first answer tells it, and may itself cost more than there is.
+        # Without a price the first answer shows it, and may itself exceed the budget.
         assert budget.spent <= (cap if price_known else max(cap, MOST)) * (1 + 1e-6)
         assert budget.reserved == 0
 

@@ -1,4 +1,4 @@
-"""Data sets as a whole: what the check tells, how a large file is read, and units to judge."""
+"""Data sets as a whole: the check's messages, reading large files, and units to judge."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_id_is_made_of_the_content(tmp_path: Path) -> None:
 
 
 def test_equal_ids_are_refused_with_both_lines(tmp_path: Path) -> None:
-    """Blank lines count; the first repeat is told."""
+    """Blank lines count; the first repeat is reported."""
     text = '{"id": "a", "output": "1"}\n\n{"id": "b", "output": "2"}\n{"id": "a", "output": "3"}\n'
     path = saved(tmp_path, text * 2)
     assert complaint(path) == f"{path}, lines 1 and 4, field 'id': both are 'a'; ids must be unique"

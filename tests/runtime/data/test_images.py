@@ -1,4 +1,4 @@
-"""Images in data: every form that is understood, what is refused, and what tells examples apart."""
+"""Images in data: accepted and refused forms, and what distinguishes examples."""
 
 from __future__ import annotations
 

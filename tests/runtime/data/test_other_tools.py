@@ -263,7 +263,7 @@ def test_texts_with_line_separators_of_other_kinds_are_whole(tmp_path, start):
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_files_of_other_encodings_are_read(tmp_path, encoding):
-    """As JSON says how to tell them."""
+    """As JSON lets readers distinguish them."""
     path = tmp_path / "log.json"
     path.write_text((FILES / "inspect.json").read_text("utf-8"), encoding=encoding)
     assert len(read_results("inspect", path).rows) == 4

@@ -222,7 +222,7 @@ def _how_to_go_on(folder: Path) -> str:
 
 
 def _program() -> str:
-    """Return how this command is called: by its name, or its path if that is not found."""
+    """Return the name of this command, or its path if the name is not found."""
     beside = Path(sys.executable).with_name("textassay")
     if shutil.which("textassay") is not None or not beside.exists():
         return "textassay"

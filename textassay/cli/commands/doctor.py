@@ -263,7 +263,10 @@ class Examiner:
                 off = max(abs(token.logprob - other.logprob) for token, other in pairs)
                 if off <= TOLERANCE:
                     return "yes", f"given tokens are as likely as sampled ones (within {off:.2g})"
-                return "wrong", f"off by {off:.2f} from what the same tokens were sampled with"
+                return (
+                    "wrong",
+                    f"off by {off:.2f} from the values with which the same tokens were sampled",
+                )
         return await self._greedy_is_likeliest(scorer)
 
     async def _greedy_is_likeliest(self, scorer: Scoring) -> Observed:

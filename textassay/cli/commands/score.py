@@ -98,7 +98,7 @@ TOOLS_FLAGS = (
 
 @command("list", group="tools")
 def tools_list(*, as_json: syntax.AsJson = False) -> None:
-    """List the metrics: what each measures, its range, and what it needs.
+    """List the metrics with their meaning, range and requirements.
 
     Examples:
         textassay tools list

@@ -380,7 +380,7 @@ class Batched(Generic[T, R]):
         self._batches: SharedCalls[Sequence[R]] = SharedCalls()
 
     async def __call__(self, row: T) -> R:
-        """Return the row's result, or raise what the function raised for its batch."""
+        """Return the row's result, or raise the function's error for its batch."""
         rows = self._rows
         rows.append(row)
         at = len(rows) - 1

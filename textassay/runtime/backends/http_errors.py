@@ -326,7 +326,7 @@ def _of_status(
         # redirects are never followed
         target = quote(headers.get("location", "elsewhere"), secrets)
         return PathNotFound(f"{where} redirects to {target}; give the final address as api_base=")
-    # 405 and 501: sites of files alone take no POST; 410: what was here is gone
+    # 405 and 501: file servers do not accept POST; 410: the page was removed
     if status in (404, 405, 410, 501) or shows("model", status, both):
         # 404 page not found (Traefik, Ollama)   no Route matched with those values (Kong)
         name = re.escape(request.get("model") or "model")
@@ -397,7 +397,7 @@ def from_error_payload(
 
 
 def from_exception(error: BaseException, server: ServerName) -> ModelError:
-    """Return our error for a low-level network exception, whichever library raised it."""
+    """Return our error for a low-level network exception of any library."""
     where, secrets, _ = server
     # Libraries wrap each other's exceptions, and the outermost changes between versions: all are
     # looked at, the most specific kind first.

@@ -73,7 +73,7 @@ _CLIENT_PROVIDERS = {
 """Providers that litellm asks through its own HTTP handler, which ours can replace."""
 _DAY = 86_400.0
 """Seconds that litellm waits for an answer. `DeadlineModel` gives up earlier; litellm's own default
-would end an attempt after 600 s whatever `timeout=` is."""
+would end an attempt after 600 s in spite of `timeout=`."""
 # litellm's clients are shared by all models of the process; the last open model closes them.
 _open_models: set[int] = set()
 

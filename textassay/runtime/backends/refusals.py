@@ -37,7 +37,7 @@ class _Mention(NamedTuple):
 
 
 def read_refusal(status: int, body: bytes | str, request: Mapping[str, Any]) -> Refusal | None:
-    """Return which parameter of a body a server refuses; `None` if its error is not a refusal.
+    """Return the parameter of a body that a server refuses; `None` if its error is not a refusal.
 
     Only parameters that were sent can be refused, and only values other than the sent one offered.
     """

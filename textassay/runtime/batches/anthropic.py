@@ -152,7 +152,7 @@ class AnthropicDialect(Dialect):
         return False
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return how far a batch is."""
+        """Return the status of a batch."""
         answer = await self._http.get(f"/messages/batches/{batch_id}")
         word = answer.get("processing_status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
@@ -234,7 +234,7 @@ def _counts(entry: Mapping[str, Any]) -> list[int]:
 
 
 def _created_at(entry: Mapping[str, Any]) -> float:
-    """Return when a batch was made, in seconds since the epoch."""
+    """Return the creation time of a batch, in seconds since the epoch."""
     try:
         return datetime.fromisoformat(str(entry.get("created_at"))).timestamp()
     except ValueError as error:

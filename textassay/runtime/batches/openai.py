@@ -183,7 +183,7 @@ class OpenAIDialect(Dialect):
                 return batch_id or None
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return how far a batch is."""
+        """Return the status of a batch."""
         answer = _batch_in(await self._http.get(f"/batches/{batch_id}"))
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):

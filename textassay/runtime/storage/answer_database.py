@@ -1,6 +1,6 @@
 """The database of a cache folder, `cache.db`: a diskcache database of text keys and bytes.
 
-diskcache evicts by default and pickles what is neither text nor bytes; this one never evicts, and
+diskcache evicts by default and pickles values other than text and bytes; this one never evicts, and
 keeps bytes with their checksums in its rows. `AnswerDatabase` writes it through diskcache.
 `DatabaseReader` reads it through SQLite: one query answers all lookups of a turn of the event loop,
 as single lookups through diskcache take a quarter more CPU time in a cached run. It does not write

@@ -39,7 +39,7 @@ def unusable(file: Path, reason: object) -> StorageError:
     """Return the error for a file that cannot be read or written, with advice."""
     return StorageError(
         f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
-        f"`textassay cache verify {file.parent}` shows what is damaged"
+        f"`textassay cache verify {file.parent}` shows the damage"
     )
 
 

@@ -218,7 +218,7 @@ class DiskStore(AsyncResource):
         await self._writer.put(key, value)
 
     async def aclose(self) -> None:
-        """Commit what is waiting and close all files; safe to call twice."""
+        """Commit waiting answers and close all files; safe to call twice."""
         if self._closed:
             return
         self._closed = True

@@ -119,7 +119,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return 64 hex digits that identify a JSON object, whatever the order of its keys."""
+    """Return 64 hex digits that identify a JSON object, independent of the order of its keys."""
     # ASCII and the shortest separators, so that the digest is independent of formatting.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

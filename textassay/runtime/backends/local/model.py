@@ -300,7 +300,8 @@ class LocalModel(InProcessModel, Generic[Loaded]):
         """Return the loaded model, or raise `ConfigurationError`."""
         if not self._engine:
             raise ConfigurationError(
-                f"model {self.name!r} is not open: its files decide what it is (await model.open())"
+                f"model {self.name!r} is not open: its identity depends on its files"
+                " (await model.open())"
             )
         return self._engine
 

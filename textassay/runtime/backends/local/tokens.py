@@ -86,7 +86,7 @@ class Vocabulary(ABC):
 
 
 def common_prefix(one: NDArray[Any], other: NDArray[Any]) -> int:
-    """Return how many leading ids, or bytes, agree."""
+    """Return the number of leading ids, or bytes, that agree."""
     length = min(len(one), len(other))
     differ = one[:length] != other[:length]
     return int(differ.argmax()) if differ.any() else length
@@ -438,7 +438,7 @@ def _border_before(text: str, stop: int) -> int:
 
 
 def _common_length(one: str, other: str) -> int:
-    """Return how many leading characters agree."""
+    """Return the number of leading characters that agree."""
     low, high = 0, min(len(one), len(other))
     while low < high:  # comparing slices takes a hundredth of comparing characters
         middle = (low + high + 1) // 2
