@@ -64,7 +64,6 @@ class Estimate:
         return Estimate(self.value, *(min(max(end, low), high) for end in self.ends))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
 

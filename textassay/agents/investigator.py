@@ -294,7 +294,6 @@ class ReadAction(Action):
         return f"read {self.where}" + (f" from {self.start:,}" if self.start else "")
 
     def look(self, material: SectionIndex) -> Found:
-        """Return the section."""
         return material.read(self.where, self.start, chars=CHARS)
 
 

@@ -157,7 +157,6 @@ class SectionIndex(Message):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the sections."""
         return tuple(section.name for section in self.sections)
 
     def within(self, name: str) -> list[Section]:

@@ -339,7 +339,6 @@ class QuestionScorer:
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """The signatures that scores can carry."""
         return tuple(way.sign(self.signature) for way in possible_ways(self.ask.model))
 
     def signature_as(self, how: str) -> str:

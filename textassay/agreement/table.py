@@ -658,7 +658,6 @@ class _Measured:
         )
 
     def row_scores(self, score: str) -> list[float | None]:
-        """Return the score of each row."""
         return self.people.align(self.scores[score])
 
     def set_rows(self) -> Iterator[SetRow]:

@@ -141,7 +141,6 @@ class CollectedRatings(AsyncResource):
         return self
 
     async def aclose(self) -> None:
-        """Close the journal."""
         try:
             await self._journal.aclose()
         finally:

@@ -159,7 +159,6 @@ class VerdictRow:
         return tuple(self.uses[use].answer for use in USES)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {
             "judge": self.pair.judge, "human": self.pair.human, "kind": self.pair.kind,
             "n": self.n, "groups": self.groups,

@@ -93,7 +93,6 @@ class JudgeResult:
         return self.omega >= self.needed
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {"omega": self.omega, "rho": self.rho, "passes": self.passes}
 
 
@@ -417,7 +416,6 @@ class AnnotatorTest(Displayed):
         return self.names[rater - 1] if rater <= len(self.names) else str(rater)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         test, values = self.test, list(self.test.constant_values)
         return {
             "score": self.score,

@@ -39,7 +39,6 @@ class DifferenceRow(ResultRow):
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         document: dict[str, Any] = {}
         for name, value in ResultRow.as_dict(self).items():
             is_estimate = name == "difference"

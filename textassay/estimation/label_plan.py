@@ -76,7 +76,6 @@ class LabelPlan(ResultRow, Displayed):
         return None if self.labels_only is None else max(0, self.labels_only - self.rated)
 
     def tables(self) -> list[Table]:
-        """Return the forecast."""
         note = (
             f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
             " comes from the ratings alone, and only texts of further sources narrow it"

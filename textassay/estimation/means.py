@@ -259,7 +259,6 @@ class SystemDifference:
     """The same, adjusted over all pairs of the aspect."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {
             "aspect": self.aspect, "a": self.a, "b": self.b, **self.difference.as_dict(),
             "p": self.p, "p_holm": self.p_holm,

@@ -93,7 +93,6 @@ class RankDifference(SystemDifference):
     """Probability by the model that `a` beats `b`; `None` without strengths."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {**SystemDifference.as_dict(self), "win_probability": self.wins}
 
 

@@ -144,7 +144,6 @@ class Changes(Displayed, Sequence[ScoreChange]):
         return (*self.worse.rows[:most], *reversed(self.better.rows[:most]))
 
     def tables(self) -> list[Table]:
-        """Return all changes as a table."""
         return [self.table()]
 
     def table(self, most: int | None = None) -> Table:

@@ -384,7 +384,6 @@ class _Signed(Graph):
         self._is_foreign = any(map(_is_foreign, graph.nodes))
 
     async def run(self, input: Any) -> Any:
-        """Run the graph and sign its scores."""
         result = await super().run(input)
         return [self._sign(score) for score in result] if isinstance(result, list) else result
 

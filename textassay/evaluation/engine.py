@@ -424,7 +424,6 @@ def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
 
 
 def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
-    """Return the `error` score for a failure."""
     return Score(
         # a thought that used all tokens is an unusable answer
         outcome="invalid" if failure.type == AnswerUnfinished.__name__ else "error",

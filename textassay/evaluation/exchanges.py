@@ -61,7 +61,6 @@ class Exchange:
     """The model's thought before each answer, if recorded."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {name: value for name, value in vars(self).items() if name != "thoughts" or value}
 
 
@@ -73,7 +72,6 @@ class Recorder(Wrapper):
         self._exchanges = exchanges
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Forward the request and write both down."""
         response = await ask(call)
         was_cached = not response.usage.calls  # counted calls were not in the cache
         self._exchanges.append(_exchange(self.name, call.request, response if was_cached else None))

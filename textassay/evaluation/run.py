@@ -148,7 +148,6 @@ class Summary(dict[str, Any], Displayed):
     """The content of `summary.json`: a dictionary that prints as a table."""
 
     def tables(self) -> list[Table]:
-        """Return the mean of each aspect."""
         cost, outcomes = self["usage"]["cost"], self["outcomes"]
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
         title += f"; {self['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")

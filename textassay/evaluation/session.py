@@ -81,7 +81,6 @@ class Session:
         return self.records.folder
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest of the run."""
         request = self.request
         return build_manifest(request, self.method, self.models, self.data, request.settings)
 

@@ -70,7 +70,6 @@ class Rubric(Alignment):
 
     @property
     def growth(self) -> Json:
-        """Parameters of the rubric's growth, as JSON values."""
         request = self.request
         return {
             "rounds": request.rounds, "count": request.children, "pairs": PAIRS,

@@ -64,7 +64,6 @@ class TreeAlignment(Alignment):
 
     @property
     def judging(self) -> HDEvalOptions:
-        """How the judge and the decomposer are asked."""
         return super().judging.model_copy(update={"children": self.request.children})
 
     @property
@@ -74,7 +73,6 @@ class TreeAlignment(Alignment):
 
     @property
     def growth(self) -> Json:
-        """Parameters of the tree's growth, as JSON values."""
         names = ("layers", "children", "keep", "saliency", "noise")
         return {name: getattr(self.request, name) for name in names} | {"keep": self._keep}
 
@@ -266,7 +264,6 @@ class _CriterionRanking:
         return not any(low[node.id][0] > 0 for node in self.nodes)
 
     def as_json(self, expanded: set[str]) -> list[Json]:
-        """Return JSON values."""
         importance = self.permutation
         spans = dict(zip(importance.names, importance.overall_interval(), strict=True))
         return [

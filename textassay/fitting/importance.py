@@ -325,7 +325,6 @@ class Worth:
         return Estimate(*(end / (1000 * self.cost) for end in (self.gain, self.low, self.high)))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         gain = self.per_dollar
         return asdict(self) | {"per_dollar": gain.value, "per_dollar_ci": list(gain.ends) or None}
 

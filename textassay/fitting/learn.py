@@ -105,7 +105,6 @@ class ChosenAggregator:
         return self.fitted[self.chosen]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {"chosen": self.chosen, "cross_validated_error": self.errors, "failed": self.failed}
 
 

@@ -522,5 +522,4 @@ class Fit(Displayed):
         return f"{self.report['aggregators']['chosen']} over {features}"
 
     def tables(self) -> list[Table]:
-        """Return the report as tables."""
         return report_tables(self.document)

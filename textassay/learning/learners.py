@@ -107,7 +107,6 @@ class Blend:
         )
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,)."""
         total = np.zeros(len(features))
         for member, weight in self._members_with_weights():
             total += weight * member.predict(features)
@@ -122,7 +121,6 @@ class Blend:
         return values / self._divisor, base / self._divisor
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         members = [member.to_dict() for member in self.members]
         return {"kind": "blend", "members": members, "weights": list(self.weights)}
 
@@ -267,7 +265,6 @@ class LearnedAspect:
                 yield inside, predictor, rows.rows(inside, system=system, source=source)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {
             "mean": self.mean,
             "sd": self.sd,

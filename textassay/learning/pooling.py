@@ -138,7 +138,6 @@ class PooledMeans:
         return np.asarray(features - np.array(means, float).reshape(features.shape), float)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {
             "ratios": self.ratios.tolist(),
             "scales": self.scales.tolist(),
@@ -150,7 +149,6 @@ class PooledMeans:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PooledMeans:
-        """Build from `to_dict`."""
         saved = data["known"]
         return cls(
             {name: np.array(entry["means"], float) for name, entry in saved.items()},

@@ -90,13 +90,11 @@ class SavedArrays:
     kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         names = (field.name for field in fields(self))  # type: ignore[arg-type]
         return {"kind": self.kind} | {n: np.asarray(getattr(self, n)).tolist() for n in names}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build from `to_dict`."""
         values = ((data[field.name], field.type) for field in fields(cls))  # type: ignore[arg-type]
         return cls(*(np.array(v, float) if kind == "Floats" else float(v) for v, kind in values))
 
@@ -112,7 +110,6 @@ class Linear(SavedArrays):
     """Value where every feature is at its mean."""
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,)."""
         return dot(features, self.weights) + self.intercept
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
@@ -194,7 +191,6 @@ class KernelSum(SavedArrays):
     """What is added to the sum."""
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,)."""
         predicted = np.empty(len(features))
         for part in _parts(len(features), len(self.rows)):
             squares = _LAST.squares(features[part], self.rows)
@@ -314,7 +310,6 @@ class Mlp(SavedArrays):
     """Added at the end."""
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,)."""
         predicted = np.empty(len(features))
         for part in _parts(len(features), len(self.outer)):
             # not a matrix product: see `dot` for why a score must not depend on its batch

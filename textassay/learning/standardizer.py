@@ -74,7 +74,6 @@ class Standardizer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Standardizer:
-        """Build from `to_dict`."""
         means, inverse = np.array(data["means"], float), np.array(data["inverse_sds"], float)
         ends = [bounds or (-np.inf, np.inf) for bounds in data["bounds"]]
         low, high = np.array(ends, float).reshape(-1, 2).T

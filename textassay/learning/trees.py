@@ -64,7 +64,6 @@ class Trees:
         self._divisor = self._model.num_trees() if averaged else 1
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,)."""
         return np.asarray(self._model.predict(np.ascontiguousarray(features), num_threads=1), float)
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
@@ -76,12 +75,10 @@ class Trees:
         return contributions[:, :-1], float(contributions[0, -1]) if len(contributions) else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         return {"kind": "trees", "lightgbm": self.text}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
-        """Build from `to_dict`."""
         # an evaluator may come from elsewhere, and LightGBM trusts the text: it reads outside
         # of arrays, follows cycles and ends the process
         try:

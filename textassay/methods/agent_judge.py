@@ -50,7 +50,6 @@ class AgentJudge(PromptMethod):
     options: AgentJudgeOptions
 
     def prepare(self) -> None:
-        """Prepare the judge."""
         options = self.options
         self.most_calls = options.max_steps
         self.chain = (

@@ -45,7 +45,6 @@ class YesNoMethod(PromptMethod):
         cls.asks_yes_or_no = not cls.question
 
     def prepare(self) -> None:
-        """Prepare the judge."""
         aspects = [aspect.name for aspect in self._task.aspects]
         if self.question and "{aspect}" not in self.question and len(aspects) > 1:
             raise ConfigurationError(
@@ -56,11 +55,9 @@ class YesNoMethod(PromptMethod):
 
     @property
     def variant(self) -> object:
-        """The question."""
         return self.question
 
     def nodes(self) -> Sequence[Node]:
-        """Ask about every aspect."""
         return [Node("scores", self._score, **PER_ASPECT)]
 
     async def _score(self, example: Example, aspect: Aspect) -> Score:
@@ -90,7 +87,6 @@ class AnswerMethod(PromptMethod):
     """A usable answer of usual length, which a dry run takes for the judge's."""
 
     def prepare(self) -> None:
-        """Prepare the judge."""
         self.require_writing("an answer in words", "take another model")
         most = self.options.max_tokens or self.max_tokens
         self._ask = self.ask(temperature=self.options.temperature or 0.0, max_tokens=most)
@@ -104,7 +100,6 @@ class AnswerMethod(PromptMethod):
         return {}
 
     def nodes(self) -> Sequence[Node]:
-        """Ask about every aspect."""
         return [Node("scores", self._score, **PER_ASPECT)]
 
     async def _score(self, example: Example, aspect: Aspect) -> Score:

@@ -320,7 +320,6 @@ class Checklist(PromptMethod):
 
     @property
     def reads_rubrics(self) -> bool:  # type: ignore[override]  # the options say it
-        """Whether each row has its own criteria."""
         return self.options.checklist == "rubric"
 
     @property

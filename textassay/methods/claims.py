@@ -203,7 +203,6 @@ class ClaimCheck(PromptMethod):
         return self.options.question_counts(self._task)
 
     def _only_tool(self) -> Tool:
-        """Return the tool that verifies."""
         tool, *others = self.tools
         if others:
             names = ", ".join(tool_.name for tool_ in self.tools)

@@ -58,7 +58,6 @@ class CoAScore(RatingMethod):
     options: CoAScoreOptions
 
     def prepare(self) -> None:
-        """Prepare the chains and the agent that rates them."""
         if self.options.variant == "inter":
             self.refuse_unused(
                 "variant=inter takes the task's own aspects", "aspects_file", "n_aspects"

@@ -28,5 +28,4 @@ class Decide(ScoringMethod):
 
     @cached_property
     def scorer(self) -> QuestionScorer:
-        """The judge."""
         return QuestionScorer(self.ask(), self.name)

@@ -94,7 +94,6 @@ class DecompEval(PromptMethod):
     answerer: Answerer
 
     def prepare(self) -> None:
-        """Read the questions, and make the agents."""
         options, task = self.options, self._task
         if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(

@@ -110,7 +110,6 @@ class FusionEval(PromptMethod):
     options: FusionEvalOptions
 
     def prepare(self) -> None:
-        """Check the options, and prepare the plan."""
         self.assistants = tuple(map(AssistantDescription.of, self.tools))
         # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)

@@ -113,7 +113,6 @@ class GPTScore(PromptMethod):
     options: GPTScoreOptions
 
     def prepare(self) -> None:
-        """Read the tables, and make the agents."""
         options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)

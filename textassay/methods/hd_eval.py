@@ -249,7 +249,6 @@ class NodeRatings(RatingMethod):
         self.options = self._as_given
 
     def nodes(self) -> list[Node]:
-        """Rate every requested node."""
         return [rating_node("scores", self.scorer, self.known, "input.aspects")]
 
 

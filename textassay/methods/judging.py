@@ -418,19 +418,16 @@ class ScoringMethod(PromptMethod):
         """The judge."""
 
     def nodes(self) -> Sequence[Node]:
-        """Score every aspect."""
         if isinstance(self.scorer, QuestionScorer):  # one request, and one call
             return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
         return [Node("scores", self.scorer, **PER_ASPECT)]
 
     @cached_property
     def prompt_digest(self) -> str:
-        """Prompt digest of the judge."""
         return self.scorer.prompt_digest
 
     @property
     def how(self) -> How:
-        """How the judge's values are obtained, if known."""
         return self.scorer.how_now
 
     @cached_property
@@ -440,12 +437,10 @@ class ScoringMethod(PromptMethod):
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """The signatures that scores can carry."""
         return (self.signature,) if self.how == "fused" else self.scorer.signatures
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """The choice between log-probabilities and samples, if the first answer decides it."""
         return self.scorer.probabilities
 
 
@@ -471,7 +466,6 @@ class RatingMethod(ScoringMethod):
 
     @cached_property
     def scorer(self) -> AspectScorer:
-        """The method's judge."""
         variant = str(self.variant)
         return self.scorer_for(
             self.models, self._task, self.options, how=self.how_read, variant=variant

@@ -58,7 +58,6 @@ class Pairwise(PromptMethod):
     options: PairwiseOptions
 
     def prepare(self) -> None:
-        """Prepare the judge."""
         options = self.options
         self._batcher = QuestionBatcher(model_for(self.models, self.judge))
         if self.decides:

@@ -406,7 +406,6 @@ def _tree(run: RunSource) -> list[CriterionRow]:
 
 
 def _by_root(tree: Sequence[CriterionRow]) -> list[tuple[str, list[CriterionRow]]]:
-    """Return criteria by their root."""
     if not any(node.depth for node in tree):
         # features of a fitted evaluator do not form a tree
         return [("", list(tree))] if tree else []

@@ -195,7 +195,6 @@ def build_content(
 def fill_page(
     content: PageSections, *, packed: PackedScores | None = None, live: str | None = None
 ) -> str:
-    """Return the page."""
     # script and style are inlined and allowed by hash: the file works without a server, and the
     # browser refuses a script in a judged text, since its hash differs
     return fill(

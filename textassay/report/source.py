@@ -148,7 +148,6 @@ class ScoreTable:
         return not digest or may_be_one_text(text_digest(example), f"{digest:016x}")
 
     def rows_on(self, aspect: str) -> RowNumbers:
-        """Return the rows of an aspect."""
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
     @property
@@ -217,7 +216,6 @@ class RunSource:
 
     @property
     def method(self) -> str:
-        """Name of the method."""
         return str(self.entry("method", "name") or "scores")
 
     @property
@@ -298,7 +296,6 @@ class DataSource:
 
     @property
     def systems(self) -> list[str]:
-        """Names of the systems."""
         return sorted({e.system for e in self.examples.values() if e.system is not None})
 
 

@@ -280,7 +280,6 @@ class ConnectedModel(AsyncResource, Wrapper):
         return sender(self.wrapped)(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer typed questions, see `DecidingModel`."""
         return await decider(self.wrapped).decide(request)
 
     async def aclose(self) -> None:

@@ -117,7 +117,6 @@ class FreshSamples(Wrapper):
     """Requests new samples, so that no cache or seed repeats the first run's answers."""
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Ask for a later draw."""
         request = call.request
         if isinstance(request, Request | DecisionRequest):
             # the draw is part of the cache's key and of the seed; no run has so many draws
@@ -144,7 +143,6 @@ class TypedOrder(FreshSamples):
         self.changed = False  # whether any request was sent in another way
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Ask for a later draw, typed questions in the other way."""
         first, fresh = call.request, super().around
         if not isinstance(first, DecisionRequest):
             return await fresh(call, ask)
@@ -450,7 +448,6 @@ class ReorderedPrompts(Wrapper):
         self.changed = False  # whether any prompt was changed
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Ask with the prompt turned around."""
         turned = _change_prompt(call.request, self._change)
         self.changed = self.changed or turned is not call.request
         return await ask(call.about(turned))

@@ -113,7 +113,6 @@ class StressRow:
     """`holds`, `fails` or `inconclusive`."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         ends = {
             "shift": ("shift", "low", "high"),
             "excess": ("excess", "excess_low", "excess_high"),
@@ -528,7 +527,6 @@ class StressResult(Displayed):
         return line
 
     def tables(self) -> list[Table]:
-        """Return the verdicts."""
         table = verdict_table(self.as_dict())
         if self.sources >= MIN_SOURCES:
             return [table]
@@ -536,7 +534,6 @@ class StressResult(Displayed):
         return [replace(table, notes=(*table.notes, Note(text, warning=True)))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
         tests = [row.as_dict() for row in self.rows]
         return {
             "tests": tests,

@@ -161,7 +161,6 @@ class TracedModel(Wrapper):
         self._attributes = {"gen_ai.request.model": self.name, "gen_ai.provider.name": provider}
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Forward the request inside of a span."""
         request = call.request
         if isinstance(request, DecisionRequest):
             operation = "decide"

@@ -380,7 +380,6 @@ class OnnxEngine(ToolEngine):
         self._output = self._find_output()
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `ToolEngine.evaluate`."""
         padded = pad(batch, self._pad_id)
         feed = {name: padded[name] for name in padded.keys() & self._inputs}
         output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
@@ -449,7 +448,6 @@ class StaticTokenizer(Tokenizer):
         return Encoding.plain(token for token in self.encode_plain(first) if token != unknown)
 
     def special_tokens(self, *, pair: bool) -> int:
-        """Return 0."""
         return 0
 
 
@@ -495,7 +493,6 @@ class StaticEngine(ToolEngine):
         self._rows, self._weights = tensors.get("mapping"), tensors.get("weights")
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Return the vectors of each text's tokens, shape `(tokens, width)`."""
         return [self._vectors(np.array(encoding.ids, np.intp)) for encoding in batch]
 
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
@@ -617,7 +614,6 @@ class PytorchEngine(ToolEngine):
             self.model = self._model().to(self.device).eval()
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `ToolEngine.evaluate`."""
         with self.torch.inference_mode():
             if self.head == "likelihood":
                 return self._likelihood(batch)

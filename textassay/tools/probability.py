@@ -82,7 +82,6 @@ class NLI(ModelTool):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, direction and windows."""
         size = f"{self.window_tokens}+{self.overlap}"
         return {
             **super().settings(),
@@ -214,11 +213,9 @@ class MiniCheck(NLI):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, windows and `reads`."""
         return {**super().settings(), "reads": self.reads}
 
     def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
-        """Return the function from a model's logits to the probability of support."""
         label = engine.label
         if self.reads == "answer":
             answers = answer_tokens(engine, "0", "1", kind="MiniCheck")
@@ -365,7 +362,6 @@ class UniEval(ModelTool):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, task and aspect."""
         return {**super().settings(), "task": self.task, "aspect": self.aspect}
 
     async def measure(self, example: Example) -> Measurement | Abstention:
@@ -470,7 +466,6 @@ class BartScore(ModelTool):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, direction, treatment of references and length."""
         several = None if self.direction == "src-hypo" else self.over_references
         return {
             **super().settings(),
@@ -571,12 +566,10 @@ class LMProb(TextTool):
         self._closed = False
 
     def settings(self) -> Mapping[str, object]:
-        """Model and template."""
         name = self.connected.name if self.connected else self.model
         return {"model": name, "template": repr(self.template)}
 
     async def measure(self, example: Example) -> Measurement | Abstention:
-        """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
         # not `format`: other braces in a template are text
         prompt = self.template.replace("{premise}", premise_of(example) or "")

@@ -176,7 +176,6 @@ class Embedding(ComparingTool):
         self.description = _description(per, self.measure_, other)
 
     def settings(self) -> Mapping[str, object]:
-        """Model, pooling, and the compared units."""
         settings = {**super().settings(), "pooling": self.pooling}
         if self.per == "sentence":
             splitter = self.splitter.signature
@@ -387,7 +386,6 @@ class BertScore(ComparingTool):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, layer and measure."""
         return {**super().settings(), "measure": self.measure_, "special": "matched"}
 
     async def compare(
@@ -467,7 +465,6 @@ class Bleurt(ComparingTool):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model and treatment of several references."""
         return {**super().settings(), "refs": self.combine}
 
     async def compare(

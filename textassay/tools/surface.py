@@ -89,7 +89,6 @@ class Rouge(Computed):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Variant, measure, treatment of references and version of the library."""
         return {
             "variant": self.variant,
             "measure": self.measure_,
@@ -216,12 +215,10 @@ class SacreBleu(Computed):
     """Whether words are found by the spaces between them."""
 
     def settings(self) -> Mapping[str, object]:
-        """The library's settings and version."""
         case = "lc" if self.lowercase else "mixed"
         return {"case": case, **self.signed, "sacrebleu": version("sacrebleu")}
 
     def compute(self, example: Example) -> Measurement | Abstention:
-        """Score against the references."""
         if self.needs_spaces and is_unspaced(example.output):
             return _script_abstention(self.name, "bleu?tokenize=char and chrf do without")
         metric = _sacrebleu(self.metric, **self.options)
@@ -371,7 +368,6 @@ class Meteor(Computed):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Whether synonyms match, and the version of the library."""
         return {"synonyms": self.synonyms, "nltk": version("nltk")}
 
     async def prepare(self, *, load: bool = True) -> None:
@@ -448,12 +444,10 @@ class Length(Computed):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """The unit."""
         by_sentence = self.unit == "sentences"
         return {"unit": self.unit, "splitter": self.splitter.signature if by_sentence else None}
 
     def compute(self, example: Example) -> Measurement | Abstention:
-        """Count."""
         cut: dict[LengthUnit, Callable[[str], Sequence[str]]] = {
             "words": words,
             "tokens": str.split,
@@ -470,11 +464,9 @@ class NgramShare(Computed):
     n: int
 
     def settings(self) -> Mapping[str, object]:
-        """The length of the n-grams."""
         return {"n": self.n}
 
     def compute(self, example: Example) -> Measurement | Abstention:
-        """Cut the output into n-grams."""
         # without case, so that a repeated phrase also counts at the start of a sentence
         grams = list(ngrams(casefold_words(example.output), self.n))
         if not grams:
@@ -533,11 +525,9 @@ class Readability(Computed):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """The formula and how syllables and sentences are found."""
         return {"formula": "flesch", "syllables": "rules", "splitter": self.splitter.signature}
 
     def compute(self, example: Example) -> Measurement | Abstention:
-        """Count words, sentences and syllables."""
         # tokenized text writes "do n't" and "he 's"; both are one word
         text = re.sub(r"(?i)\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", "", example.output)
         words = _ENGLISH_WORD.findall(text)
@@ -606,7 +596,6 @@ class Coverage(Computed):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """The shortest fragment."""
         return {"shortest": self.shortest}
 
     def compute(self, example: Example) -> Measurement | Abstention:

@@ -96,7 +96,6 @@ class RuleSplitter:
     signature = "rules-1"
 
     def split(self, text: str) -> list[str]:
-        """Return the sentences of a text; see `SentenceSplitter`."""
         return [
             sentence for start, end in self._spans(text) if (sentence := text[start:end].strip())
         ]
@@ -183,7 +182,6 @@ class NltkSplitter:
         return f"nltk-{version('nltk')}"
 
     def split(self, text: str) -> list[str]:
-        """Return the sentences of a text; see `SentenceSplitter`."""
         sentences: list[str] = self._model.tokenize(text)
         return [stripped for sentence in sentences if (stripped := sentence.strip())]
 

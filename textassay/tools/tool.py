@@ -268,7 +268,6 @@ class FunctionTool(TextTool):
     revision: str = "1"
 
     def settings(self) -> Mapping[str, object]:
-        """The revision that the author gave."""
         return {"function": self.function.__qualname__, "revision": self.revision}
 
     def rename(self, name: str) -> FunctionTool:
@@ -276,7 +275,6 @@ class FunctionTool(TextTool):
         return replace(self, name=name)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
-        """Call the function."""
         # a plain function may compute for seconds, which would block the event loop
         if asyncio.iscoroutinefunction(self.function):
             value = await self.function(example)
@@ -393,7 +391,6 @@ class ToolScorer(AsyncResource):
             return _score(tool, example, outcome="error", error=failure)
 
     async def aclose(self) -> None:
-        """Close every tool."""
         for tool in self.tools:
             await tool.aclose()
 

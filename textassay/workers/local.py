@@ -86,7 +86,6 @@ class LocalWorker(Worker):
         return await super().open(job)
 
     def kill(self) -> None:
-        """End the process at once; safe to call twice."""
         self.is_alive = False
         process = self._process
         # once: a second signal would check whether it has ended, and take its status from asyncio
@@ -101,7 +100,6 @@ class LocalWorker(Worker):
             await self._process.wait()
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Send the call, and wait for the answer."""
         process = self._process
         assert process
         assert process.stdin

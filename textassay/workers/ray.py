@@ -128,7 +128,6 @@ class RayWorker(Worker):
         self._ray, self._actor, self.node, self.name = ray, actor, node, name
 
     def kill(self) -> None:
-        """End the actor."""
         if self.is_alive:
             self.is_alive = False
             # a cluster that is gone has no actors left to end
@@ -136,7 +135,6 @@ class RayWorker(Worker):
                 self._ray.kill(self._actor, no_restart=True)
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the actor."""
         errors = self._ray.exceptions
         answer = asyncio.wrap_future(getattr(self._actor, method).remote(*arguments).future())
         answer.add_done_callback(_retrieve)

@@ -129,7 +129,6 @@ def _with_ratings(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_from(values: dict[str, Any], set_values: dict[str, Any]) -> FitRequest:
-    """Return the request of the flags."""
     parameters = {"method", *(name for kind in KINDS.values() for name in kind.model_fields)}
     arguments = {name: value for name, value in values.items() if name in parameters}
     arguments["scores"] = tuple(values.get("scores") or ())

@@ -41,5 +41,4 @@ def skill(
 
 
 def read_skill() -> str:
-    """Return the text of the skill."""
     return (resources.files("textassay") / "assets" / "SKILL.md").read_text(encoding="utf-8")

@@ -111,7 +111,6 @@ def save(evaluator: Evaluator, folder: Path) -> None:
 
 
 def load(folder: str | Path) -> Evaluator:
-    """Read an evaluator."""
     path = Path(folder) / FILE
     content = read_sealed(
         path,
@@ -126,7 +125,6 @@ def load(folder: str | Path) -> Evaluator:
 
 
 def restore_aggregator(evaluator: Evaluator) -> Aggregator:
-    """Return the evaluator's aggregator."""
     aggregator = Aggregator.from_dict(evaluator.aggregator)
     # columns in another order would silently get wrong weights
     if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(

@@ -267,7 +267,6 @@ class _DecisionClient(HttpClient):
         body: bytes,
         request: Mapping[str, Any] = ANYTHING,
     ) -> Any:
-        """Return the JSON value of an answer."""
         payload = super().parse(status, headers, body, request)
         error = payload.get("error") if isinstance(payload, dict) else None
         # a Strands Decider reports errors in this way only, with status 200
@@ -283,7 +282,6 @@ class _DecisionClient(HttpClient):
         body: bytes,
         request: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
-        """Return the error that an unsuccessful answer reports."""
         error = super().status_error(status, headers, body, request)
         # TypeSafe sends this code without any message
         is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in body)

@@ -249,7 +249,6 @@ class HttpClient:
         return HTTPAnswer(message.code, message.headers, raw)
 
     async def read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
-        """Return a body."""
         length, longest = int(headers.get(hdrs.CONTENT_LENGTH, -1)), self._endpoint.max_bytes
         if length > longest:
             raise self._too_long()

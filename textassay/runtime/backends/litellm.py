@@ -266,7 +266,6 @@ class LiteLLMModel(PostingModel):
         )
 
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
-        """Return sampled answers."""
         if request.images:
             request = await with_images(request)
         plain = request.model_copy(update={"extra": {}}) if request.extra else request

@@ -39,7 +39,6 @@ class ClientTransport(httpx.AsyncBaseTransport):
         self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request."""
         body = await request.aread()
         headers = {k: v for k, v in request.headers.items() if k not in self._left_out}
         limit = (request.extensions.get("timeout") or {}).get("read")
@@ -125,7 +124,6 @@ class PlainClient(httpx.AsyncClient):
         self._plain = transport
 
     async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
-        """Send one request."""
         if self.is_closed:
             raise RuntimeError("the client is closed")
         return await self._plain.handle_async_request(request)

@@ -160,11 +160,9 @@ class RecordedModel(PostingModel):
         return cast(Response, self._find(request))
 
     async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
-        """Return the recorded answer."""
         return cast(ChoicesResponse, self._find(request))
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the recorded answer."""
         return cast(ContinuationResponse, self._find(request))
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:

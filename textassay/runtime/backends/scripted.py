@@ -380,6 +380,5 @@ class RoundsModel(Wrapper):
         self._rounds = rounds
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Wait, then answer."""
         await self._rounds.next()
         return await ask(call)

@@ -221,7 +221,6 @@ class SplitThoughts(Wrapper):
         self._shows_thoughts = False
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer with the thought of every sample apart from its text."""
         response = await ask(call)
         request = call.request
         if not isinstance(response, Response) or not isinstance(request, Prompted):

@@ -69,12 +69,10 @@ class AnthropicDialect(Dialect):
     limits = Limits(100_000, 250_000_000)
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
-        """Return one group for all."""
         check_request(request, "Anthropic", self.lacks)
         return "messages"
 
     def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
-        """Return one entry of the batch."""
         # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         # the API demands a number; litellm sends this one
@@ -105,7 +103,6 @@ class AnthropicDialect(Dialect):
         return orjson.dumps({"custom_id": key, "params": merge_bodies(params, request.extra)})
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
-        """Start the batch."""
         body = b'{"requests":' + await read_array(file) + b"}"
         return read_id(await self._http.post("/messages/batches", body))
 
@@ -152,7 +149,6 @@ class AnthropicDialect(Dialect):
         return False
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return the status of a batch."""
         answer = await self._http.get(f"/messages/batches/{batch_id}")
         word = answer.get("processing_status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
@@ -168,7 +164,6 @@ class AnthropicDialect(Dialect):
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncGenerator[BatchResult]:
-        """Yield the lines."""
         for place in status.places:
             async with aclosing(self._http.lines(place)) as lines:
                 async for line in lines:
@@ -197,7 +192,6 @@ class AnthropicDialect(Dialect):
         )
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer in a line."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
             reason = payload.get("stop_reason")

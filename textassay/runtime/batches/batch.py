@@ -233,7 +233,6 @@ class PendingRequest:
 
     @property
     def request(self) -> Request | ChoicesRequest:
-        """The request itself."""
         return cast("Request | ChoicesRequest", self.call.request)
 
     @property

@@ -72,12 +72,10 @@ class GeminiDialect(Dialect):
     limits = Limits(50_000, 19_000_000)
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
-        """Return one group for all."""
         check_request(request, "Gemini", self.lacks)
         return "generateContent"
 
     def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
-        """Return one entry of the batch."""
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         schema = request.json_schema
         config = {
@@ -122,7 +120,6 @@ class GeminiDialect(Dialect):
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
-        """Start the batch."""
         requests = await read_array(file)
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
@@ -181,7 +178,6 @@ class GeminiDialect(Dialect):
                 return
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer in an entry."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]

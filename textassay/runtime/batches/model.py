@@ -245,7 +245,6 @@ class BatchQueue(Wrapper):
         self._start(Batch(self._context, record, calls, list(pending.lines.values())))
 
     def _start(self, batch: Batch) -> None:
-        """Start the processing of a batch."""
         for call in batch.calls.values():
             call.batch = batch
         self._tasks[batch] = asyncio.create_task(self._follow(batch))

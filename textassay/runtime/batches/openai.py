@@ -113,7 +113,6 @@ class OpenAIDialect(Dialect):
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
-        """Return the endpoint: one to a batch."""
         server = self._server
         if server.responses:
             responses_format.check(request, posting)
@@ -122,7 +121,6 @@ class OpenAIDialect(Dialect):
         return f"{server.version}/{'chat/completions' if request.messages else 'completions'}"
 
     def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
-        """Return the line of a request."""
         fields = (
             responses_format.request_fields(request, posting)
             if self._server.responses
@@ -135,13 +133,11 @@ class OpenAIDialect(Dialect):
         return orjson.dumps(line)
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer in a line."""
         if self._server.responses:
             return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
 
     async def upload(self, file: Path) -> str:
-        """Upload the file."""
         fields = dict(self._server.upload_fields)
         if self._server.names_file:
             fields["file_name"] = file.name
@@ -154,7 +150,6 @@ class OpenAIDialect(Dialect):
         return read_id(answer)
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
-        """Start a batch of the uploaded file."""
         if self._server.checks_file:
             answer = await self._http.get(f"/files/{batch.uploaded}")
             status = answer.get("status") if isinstance(answer, Mapping) else None
@@ -183,7 +178,6 @@ class OpenAIDialect(Dialect):
                 return batch_id or None
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return the status of a batch."""
         answer = _batch_in(await self._http.get(f"/batches/{batch_id}"))
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
@@ -206,7 +200,6 @@ class OpenAIDialect(Dialect):
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
-        """Yield the lines of both files."""
         is_unrun = self._server.stopped_are_unrun and status.was_stopped
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):

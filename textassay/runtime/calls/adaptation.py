@@ -311,11 +311,9 @@ class AdaptingModel(Wrapper, AdaptationMemory):
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """The parameters that the settings add to every request."""
         return self.adaptation.sampling.facts
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, repairing parameters that the model refuses."""
         # typed questions are sent as the settings say; `DecidingModel` adapts them
         if type(call.request) is DecisionRequest:
             return await ask(call)

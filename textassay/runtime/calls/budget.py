@@ -147,14 +147,12 @@ class RunningMean:
         self._mean, self._seen, self._first = 0.0, 0, first
 
     def add(self, value: float) -> None:
-        """Add a value."""
         # a count that stops growing turns the running mean into an exponential one
         self._seen = min(self._seen + 1, 200)
         self._mean += (value - self._mean) / self._seen
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a value."""
         return self._seen > 0
 
     @property
@@ -388,7 +386,6 @@ class BudgetedModel(Wrapper):
         self._first = asyncio.Lock()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer within the budget."""
         # without a cap nothing is reserved, but costs are counted
         if not self.budget.is_capped:
             try:

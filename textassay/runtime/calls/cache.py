@@ -218,7 +218,6 @@ class CachedModel(Wrapper):
         self.store = store
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer from the store, or ask."""
         request = call.request
         # not `isinstance`, which is slow for objects of another pydantic class
         if type(request) is DecisionRequest and self.capabilities.independent_questions:
@@ -252,5 +251,4 @@ class WithIdentity(Wrapper):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The other identity."""
         return self._identity

@@ -312,5 +312,4 @@ class RefusingModel(Wrapper):
         self._reason = reason
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Refuse."""
         raise ConfigurationError(self._reason)

@@ -475,7 +475,6 @@ class TypedJudge(DecidingModel):
         return self.wrapped.capabilities.model_copy(update={"decide": True, "writes": False})
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer all questions together."""
         if not answers_in_words(self):
             return await super().decide(request)
         request = request.model_copy(update={"joint": True})

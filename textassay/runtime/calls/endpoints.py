@@ -114,7 +114,6 @@ class EndpointsModel(Wrapper):
             await model.aclose()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer from one of the endpoints."""
         loop = asyncio.get_running_loop()
         untried = list(self._models)
         while True:

@@ -587,7 +587,6 @@ class LimitedModel(Wrapper):
         self._forecast = TokenForecast()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer once admitted."""
         # an estimate takes time in proportion to the text, so it is only made for a token limit
         tokens = 0
         if self.limiter.counts_tokens:

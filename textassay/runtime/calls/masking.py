@@ -38,7 +38,6 @@ class MaskedModel(Wrapper):
         self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, with secrets replaced in texts, tokens and the messages of errors."""
         try:
             response = await ask(call)
         except TextassayError as error:

@@ -52,7 +52,6 @@ class DeadlineModel(Wrapper):
         self._plain, self._thinking = timeout, thinking_timeout
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, or cancel the attempt."""
         seconds = self._thinking if call.posting.allowance else self._plain
         try:
             async with asyncio.timeout(seconds) as attempt:
@@ -110,7 +109,6 @@ class RetryingModel(Wrapper):
         self._rng = rng or random.Random()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             # outside of tenacity, which would cost an answer as much CPU as its parsing
@@ -270,7 +268,6 @@ class HealthModel(Wrapper):
         self._once, self.health = once, health
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, once the server is up."""
         health, outages = self.health, 0
         while True:
             if health.outage is not None:

@@ -130,7 +130,6 @@ class SharedModel(Wrapper):
         self._shared: SharedCalls[AnyResponse] = SharedCalls()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Join an equal request in flight, or ask."""
         key = call.key(self.identity_bytes)
         response, first = await self._shared.join(
             key, lambda: ask(call), lambda: self._anew(key, call, ask)
@@ -179,7 +178,6 @@ class PrefixModel(Wrapper):
         return self.around(call, self._ask) if is_worth_caching(call) else self._ask(call)
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer after the first request with this prefix."""
         assert isinstance(call.request, Prompted)
         prefix = hash(call.posting.prefix_of(call.request))
         first = self._first.get(prefix)

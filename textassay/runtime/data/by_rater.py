@@ -125,11 +125,9 @@ class RowsByRater(RowSource):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The table's notices."""
         return self._table.notices
 
     def state(self) -> object:
-        """Return the state of the table."""
         return self._table.state()
 
     def _read_id_and_rater(self, row: Any, number: int) -> tuple[str, str]:

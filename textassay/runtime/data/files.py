@@ -43,7 +43,6 @@ class Rows(RowSource):
         self.name, self._start, self.decimal = name, start, decimal
 
     def rows(self) -> Iterator[Numbered]:
-        """Yield the rows."""
         return enumerate(self._start(), start=1)
 
 
@@ -229,7 +228,6 @@ class JsonList(TableFile):
     is_plain = True
 
     def rows(self) -> Iterator[Numbered]:
-        """Yield the items of the list."""
         lines = [self._decode(number, line) for number, line in self._lines()]
         try:
             items = orjson.loads("".join(lines))
@@ -256,7 +254,6 @@ class Parquet(TableFile):
     unit = "row"
 
     def rows(self) -> Iterator[Numbered]:
-        """Yield the rows as mappings."""
         try:
             import pyarrow
             import pyarrow.parquet

@@ -128,11 +128,9 @@ class TableFile(RowSource):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notes on unusual properties of the file."""
         return tuple(f"{self.name}: {note}" for note in self._notes)
 
     def state(self) -> object:
-        """Return size and time of change."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -320,7 +318,6 @@ class Csv(TableFile):
 
     @property
     def decimal(self) -> DecimalMark:  # type: ignore[override]
-        """The decimal mark of numbers."""
         return "," if self._delimiter == ";" else "."
 
     @cached_property
@@ -344,7 +341,6 @@ class Csv(TableFile):
         return csv.QUOTE_NONE if are_text else csv.QUOTE_MINIMAL
 
     def rows(self) -> Iterator[Numbered]:
-        """Yield the rows as mappings of text."""
         # the module's only limit is global, and texts may be long
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         rows = below_titles(self._cells(), self._notes)

@@ -182,7 +182,6 @@ class DatabaseReader:
             yield str(key), value, "" if sound else _damage_message(key)
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def _find(self, query: str, mark: str, values: Sequence[str]) -> dict[str, bytes]:

@@ -93,7 +93,6 @@ def kept_rows(folder: Path) -> Path | None:
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """Return the manifest of a run."""
     return _read_json(Path(folder), MANIFEST)
 
 

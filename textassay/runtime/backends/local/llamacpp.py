@@ -68,7 +68,6 @@ class LoadedGGUF(LoadedModel):
 
     @property
     def evaluated_tokens(self) -> int:
-        """Tokens evaluated so far; a prefix that prompts share counts once."""
         return self.engine.evaluated_tokens
 
     def run(

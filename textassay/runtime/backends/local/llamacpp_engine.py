@@ -277,7 +277,6 @@ class _TokenBatch:
         )
 
     def clear(self) -> None:
-        """Empty it."""
         self.tokens = self.outputs = 0
 
     def add(self, sequence: int, ids: Ids, position: int, output: int) -> None:

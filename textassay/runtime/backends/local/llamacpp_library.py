@@ -276,7 +276,6 @@ class Weights(Vocabulary):
         return description.decode("utf-8", "replace")
 
     def strips(self, token: int) -> tuple[bool, bool]:
-        """Return whether a special token swallows the white space before it, and after it."""
         attributes = self._lib.llama_vocab_get_attr(self.vocabulary, token)
         return bool(attributes & self._lib.LLAMA_TOKEN_ATTR_LSTRIP), bool(
             attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
@@ -298,7 +297,6 @@ class Weights(Vocabulary):
         return buffer[:count].copy()
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
         spell, vocabulary = self._lib.llama_token_to_piece, self.vocabulary
         return _read_buffer(
             lambda buffer, size: spell(vocabulary, token, buffer, size, 0, special), 64

@@ -150,7 +150,6 @@ class ContinuationPlan(ScoringPlan):
         self.evaluations = [Evaluation(joint[:-1], base - 1, targets, prompt.encoded)]
 
     def response(self, name: str) -> ContinuationResponse:
-        """Return the answer, once evaluated."""
         spelled = [self._spell(int(token)) for token in self.tokens]
         tokens = tuple(
             TokenLogprob(token=text, logprob=_finite(float(logprobs[0]), text))

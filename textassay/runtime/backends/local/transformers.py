@@ -118,7 +118,6 @@ class TransformersVocabulary(Vocabulary):
         self._byte_level = '"type": "ByteLevel"' in json.dumps(description.get("decoder"))
 
     def strips(self, token: int) -> tuple[bool, bool]:
-        """Return whether a special token swallows the white space before it, and after it."""
         return bool(self._added[token].lstrip), bool(self._added[token].rstrip)
 
     def _encode_valid(self, text: str) -> Ids:
@@ -129,7 +128,6 @@ class TransformersVocabulary(Vocabulary):
         return np.array(self._backend.encode(text, add_special_tokens=False).ids, np.int32)
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
         if token in self._added and self._added[token].special and not special:
             return b""
         name = self._backend.id_to_token(token)
@@ -332,7 +330,6 @@ class LoadedTransformers(LoadedModel):
 
     @property
     def evaluated_tokens(self) -> int:
-        """Tokens evaluated so far; a prefix that the rows of a batch share counts once."""
         return self._evaluated_tokens
 
     def run(

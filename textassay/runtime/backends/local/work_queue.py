@@ -319,7 +319,6 @@ class PrefixOrder(Order):
         self._turn = self._last_preferred = 0
 
     def add(self, entry: QueuedRequest[Any, Any]) -> None:
-        """Add a request."""
         key: bytes = entry.prepared.key
         insort(self._waiting, (key, entry.number, entry))
         self._arrivals.append((self._turn, key, entry))
@@ -375,7 +374,6 @@ class LengthOrder(Order):
         self._batch_tokens = batch_tokens
 
     def add(self, entry: QueuedRequest[Any, Any]) -> None:
-        """Add a request."""
         self._waiting.append((len(entry.prepared), entry.number, entry))
 
     def take(self) -> list[QueuedRequest[Any, Any]]:
