@@ -111,7 +111,7 @@ async def has_the_protocol(make: MakeModel) -> None:
 
 
 async def identity_is_json_and_stays(make: MakeModel) -> None:
-    """The identity names kept answers: equal for equal models, before and after asking."""
+    """The identity names stored answers: equal for equal models, before and after asking."""
     async with _open_model(make) as model, _open_model(make) as other:
         before = json.dumps(model.identity, sort_keys=True, allow_nan=False)
         same = json.dumps(other.identity, sort_keys=True, allow_nan=False)

@@ -1,4 +1,4 @@
-"""A session: what is read back from a manifest, opened once, and left in work at the end."""
+"""A session: what is read back from a manifest, opened once, and left in progress at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from textassay.evaluation.session import open_session
 from textassay.evaluation.sources import LocalSource
 from textassay.methods import METHODS, build
 from textassay.methods.llm_score import LLMScore
-from textassay.methods.method import Traits, traits_of
+from textassay.methods.method import MethodTraits, traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import (
@@ -147,7 +147,7 @@ PICTURE = Example(id="a", output="A cat.", images=["https://example.org/cat.png"
 
 
 async def test_a_method_without_traits_takes_any_data() -> None:
-    assert traits_of(ForeignMethod()) == Traits()
+    assert traits_of(ForeignMethod()) == MethodTraits()
     run = await evaluate([PICTURE], method=ForeignMethod())
     assert [score.value for score in run] == [3.0]
 
@@ -157,16 +157,16 @@ async def test_the_traits_of_a_foreign_method_count() -> None:
         raise ConfigurationError(f"{info.count} is not enough")
 
     class Blind(ForeignMethod):
-        traits = Traits(shows_images=False)
+        traits = MethodTraits(shows_images=False)
 
     class Demanding(ForeignMethod):
-        traits = Traits(check_data=refuse, needs={"fluency": ("context",)})
+        traits = MethodTraits(check_data=refuse, needs={"fluency": ("context",)})
 
     with pytest.raises(CapabilityError, match="the method foreign accepts only texts"):
         await evaluate([PICTURE], method=Blind())
     with pytest.raises(ConfigurationError, match="1 is not enough"):
         await evaluate([PICTURE], method=Demanding())
-    Demanding.traits = replace(Demanding.traits, check_data=Traits().check_data)
+    Demanding.traits = replace(Demanding.traits, check_data=MethodTraits().check_data)
     run = await evaluate([PICTURE], method=Demanding())
     assert [(score.outcome, score.value) for score in run] == [("abstained", None)]
 
@@ -224,7 +224,7 @@ async def shown(engine: EvaluationEngine) -> tuple[list[str], BaseException | No
 
 
 @pytest.mark.parametrize(("slow", "finished"), [(10.0, True), (10_000.0, False)])
-def test_examples_in_work_get_some_time(slow: float, finished: bool) -> None:
+def test_examples_in_progress_get_some_time(slow: float, finished: bool) -> None:
     """What ends within the grace period is a score; what does not is given up, without a score."""
     ended: list[str] = []
     seen, error, seconds = run_virtual(shown(engine(slow, ended)))

@@ -90,7 +90,7 @@ def _refuse(kind: str, why: str) -> Failure:
 
 
 GRACE_SECONDS = 30.0
-"""Seconds for the examples in work after the model has refused all answers."""
+"""Seconds for the examples in progress after the model has refused all answers."""
 
 
 _JudgedExample = tuple[Example, list[Score]]
@@ -100,8 +100,9 @@ _JudgedExample = tuple[Example, list[Score]]
 class EvaluationEngine:
     """One session of one run.
 
-    If a run stops, the examples in work are finished and journaled, since their calls cost money:
-    without a time limit if the budget is spent, for `GRACE_SECONDS` if the model refuses to answer.
+    If a run stops, the examples in progress are finished and journaled, since their calls cost
+    money: without a time limit if the budget is spent, for `GRACE_SECONDS` if the model refuses to
+    answer.
     Errors of storage and configuration stop the run at once.
     """
 
@@ -123,7 +124,7 @@ class EvaluationEngine:
         self._needs, self._is_joint = traits.needs, traits.judges_jointly
         self._aspects = tuple(method.aspects)
         self.workers = max(1, workers)
-        """Examples in work at once; changes after the start have no effect."""
+        """Examples in progress at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
         self._costs = costs
         self._adjust = adjust
@@ -133,7 +134,7 @@ class EvaluationEngine:
         self._ledger = UsageTotal()
         self._began = time.monotonic()
         self._stop: BudgetReached | ModelError | None = None
-        self._in_work: set[asyncio.Task[Any]] = set()
+        self._in_progress: set[asyncio.Task[Any]] = set()
         self._overdue: set[asyncio.Task[Any]] = set()
         self._grace: asyncio.TimerHandle | None = None
         self._observed: RunObserver | None = None
@@ -197,7 +198,7 @@ class EvaluationEngine:
                 self._grace.cancel()
             if self._observed is not None:
                 self._observed.end(ended_by or self._stop)
-        # raised after examples in work were finished and journaled, since their calls cost money
+        # after examples in progress were finished and journaled, since their calls cost money
         if self._stop is not None:
             raise self._stop
 
@@ -298,7 +299,7 @@ class EvaluationEngine:
         """Return the graph's result; `None` if the run stops before."""
         task = asyncio.current_task()
         assert task is not None
-        self._in_work.add(task)
+        self._in_progress.add(task)
         try:
             return await self._method.graph.run(assignment)
         except asyncio.CancelledError:
@@ -316,27 +317,27 @@ class EvaluationEngine:
             self._stop_soon(error)
             return None
         finally:
-            self._in_work.discard(task)
+            self._in_progress.discard(task)
             if self._overdue and task in self._overdue:  # it ended before it could be canceled
                 self._overdue.discard(task)
                 task.uncancel()
 
     def _stop_soon(self, error: BudgetReached | ModelError) -> None:
-        """Take no more examples, and bound the time for the examples in work."""
+        """Take no more examples, and bound the time for the examples in progress."""
         if self._stop is not None:
             return
         self._stop = error
         self._source.end()  # otherwise workers would wait for examples forever
-        # a model that refuses may never answer the examples in work; a spent budget only forbids
-        # new calls
+        # a model that refuses may never answer the examples in progress; a spent budget only
+        # forbids new calls
         if isinstance(error, ModelError):
             # one timer for all, since a timeout around each example costs more than its journal
             # entry
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel the examples in work, so that `_result` can distinguish it from other causes."""
-        for task in self._in_work:
+        """Cancel the examples in progress, so that `_result` distinguishes it from other causes."""
+        for task in self._in_progress:
             self._overdue.add(task)
             task.cancel()
 

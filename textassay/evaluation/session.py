@@ -46,7 +46,7 @@ from textassay.runtime.storage.run_folder import RunFolder, check_new
 from textassay.tools.tool import Tool
 
 MAX_WAITING = 50_000
-"""Examples in work at once if a model is asked through batches: the largest batch of most
+"""Examples in progress at once if a model is asked through batches: the largest batch of most
 providers."""
 
 
@@ -136,21 +136,21 @@ async def open_session(
     models: Mapping[str, Model] | None = None,
     tools: Sequence[str | Tool] | None = None,
     dry: bool = False,
-    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
+    adjustment_for: Callable[[Method], Callable[[Score], Score]] | None = None,
     observe: Callable[[Model], Model] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
     A method, models and tools that the caller has opened replace the named ones in `request`. With
-    `dry`, requests are counted and not sent, and nothing is written. `adjusting` is called with the
-    method before any request, and returns a function that changes each score before it is
+    `dry`, requests are counted and not sent, and nothing is written. `adjustment_for` is called
+    with the method before any request, and returns a function that changes each score before it is
     journaled. `observe` wraps each model outside of its cache, to see all requests.
 
     Raises:
         ConfigurationError: The request is wrong; no model was called and no run folder was made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    request, connected = with_absolute_paths(request), models or {}
+    request, given_models = with_absolute_paths(request), models or {}
     tools_notice = ""
     if method is None:
         earlier = request.out if request.resume else None
@@ -161,15 +161,15 @@ async def open_session(
     if dry and request.out is not None and not request.resume:
         check_new(request.out)
     async with AsyncExitStack() as stack:
-        opened = await open_session_models(request, connected, stack)
+        opened = await open_session_models(request, given_models, stack)
         built = await build_session_method(
             request, opened, source.info, stack,
-            method=method, tools=tools, adjusting=adjusting, dry=dry,
+            method=method, tools=tools, adjustment_for=adjustment_for, dry=dry,
         )  # fmt: skip
         records = await open_records(request, opened, built, stack, dry=dry)
         opened.add_caches(records, dry=dry, observe=observe)
         session = _assemble(request, source, opened, built, records)
-        requested = opening.settings_as_requested(request.settings, connected)
+        requested = opening.settings_as_requested(request.settings, given_models)
         session = replace(
             session,
             request=request.model_copy(update={"settings": requested}),
@@ -216,7 +216,7 @@ def _assemble(
 ) -> Session:
     """Return the session with its engine."""
     connected = models.connected
-    in_work = count_workers(request.settings, connected)
+    in_progress = count_workers(request.settings, connected)
     engine = EvaluationEngine(
         source,
         built.method,
@@ -226,14 +226,14 @@ def _assemble(
         # a given method has its own models
         costs=dict if built.is_given else models.costs,
         # a batch is sent when all workers wait, so few workers would make many small batches
-        workers=min(source.total, MAX_WAITING if models.batched else in_work),
+        workers=min(source.total, MAX_WAITING if models.batched else in_progress),
         adjust=built.adjust,
     )
-    return Session(request, source, built.method, models.counted, connected, records, engine)
+    return Session(request, source, built.method, models.for_method, connected, records, engine)
 
 
 def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
-    """Return the number of examples in work at once without batches."""
+    """Return the number of examples in progress at once without batches."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     # bounded, since a limit may be a billion, for "any number" or in a foreign manifest; a quarter
     # more than calls in flight, so that the model is never idle during rendering and journaling

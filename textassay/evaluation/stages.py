@@ -33,7 +33,7 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.scripted import BatchRounds
+    from textassay.runtime.backends.scripted import BatchWaves
     from textassay.runtime.batches.batch import BatchBook
 
 
@@ -54,7 +54,7 @@ class SessionModels:
 
     opened: Mapping[str, Model]
     """The models as they were connected or given."""
-    counted: Mapping[str, SessionModel]
+    for_method: Mapping[str, SessionModel]
     """The same models for the method; their caches are added once there are records."""
 
     @property
@@ -73,25 +73,25 @@ class SessionModels:
     ) -> None:
         """Put the session's cache around each model, before anything is asked."""
         earlier = records.earlier
-        for role, model in self.counted.items():
+        for role, model in self.for_method.items():
             identity = recorded_identity(model, earlier.get(role, earlier.get("")))
             cached = with_store(
                 model.wrapped, records.answers, dry=dry, identity=identity, book=records.book,
-                rounds=records.rounds,
+                waves=records.waves,
             )  # fmt: skip
             model.wrapped = cached if observe is None else observe(cached)
 
     def costs(self) -> dict[str, float | None]:
         """Return the cost of each model in US dollars, by name."""
-        each = {id(model): model for model in self.counted.values()}
+        each = {id(model): model for model in self.for_method.values()}
         return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
 
 
 async def open_session_models(
-    request: RunRequest, connected: Mapping[str, Model], stack: AsyncExitStack
+    request: RunRequest, given_models: Mapping[str, Model], stack: AsyncExitStack
 ) -> SessionModels:
     """Open the models of a request, except roles with models of the caller."""
-    opened = await opening.open_models({**request.models, **connected}, request.settings, stack)
+    opened = await opening.open_models({**request.models, **given_models}, request.settings, stack)
     return SessionModels(opened, {role: SessionModel(model) for role, model in opened.items()})
 
 
@@ -114,7 +114,7 @@ async def build_session_method(
     *,
     method: Method | None = None,
     tools: Sequence[str | Tool] | None = None,
-    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
+    adjustment_for: Callable[[Method], Callable[[Score], Score]] | None = None,
     dry: bool = False,
 ) -> SessionMethod:
     """Build the method of a request with its tools, or take the given `method`, and check it.
@@ -123,7 +123,7 @@ async def build_session_method(
         ConfigurationError: Method, tools, models and data are incompatible.
     """
     is_given, opened_tools = method is not None, tuple[Tool, ...]()
-    roles = opening.UsedRoles(models.counted)
+    roles = opening.UsedRoles(models.for_method)
     if method is None:
         opened_tools = opening.open_tools(request.method, tools or request.tools, roles, stack)
         method = build(
@@ -139,7 +139,7 @@ async def build_session_method(
         roles.warn_of_unused(method.name)
         opening.check_submit_only(request.settings, used)
     _check_data(method, used.values(), info)
-    adjust = None if adjusting is None else adjusting(method)
+    adjust = None if adjustment_for is None else adjustment_for(method)
     await prepare_tools(opened_tools, load=not dry)
     return SessionMethod(method, is_given, adjust)
 
@@ -182,8 +182,8 @@ class Records:
     """The scores of earlier sessions, if any."""
     book: BatchBook | None = None
     """The journal of batches, if a model is asked through them."""
-    rounds: BatchRounds | None = None
-    """Counts the rounds of batches in a dry run with batches."""
+    waves: BatchWaves | None = None
+    """Counts the waves of batches in a dry run with batches."""
 
 
 async def open_records(
@@ -203,9 +203,9 @@ async def open_records(
         store = await opening.open_store(request.settings, None, stack, read_only=dry)
         if not dry or not models.batched:
             return Records(answers=store)
-        from textassay.runtime.backends.scripted import BatchRounds
+        from textassay.runtime.backends.scripted import BatchWaves
 
-        return Records(answers=store, rounds=BatchRounds())
+        return Records(answers=store, waves=BatchWaves())
     folder = await open_folder(request.out, stack, resume=request.resume)
     store = await opening.open_store(request.settings, folder.answers, stack)
     # a given method has its own models, with their own journal

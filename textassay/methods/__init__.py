@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from textassay.methods.library import plans, profiles, tasks, trees
     from textassay.methods.method import (
         Method,
+        MethodTraits,
         Models,
         PromptOptions,
         RatingOptions,
         SamplingOptions,
-        Traits,
     )
 
 _NAMES_IN = {
     "answering": "AnswerMethod YesNoMethod",
     "by_name": "METHODS build find method_names tools_for",
     "judging": "PER_ASPECT PromptMethod RatingMethod",
-    "method": "Method Models PromptOptions RatingOptions SamplingOptions Traits",
+    "method": "Method MethodTraits Models PromptOptions RatingOptions SamplingOptions",
 }
 
 __all__ = [
-    "METHODS", "PER_ASPECT", "AnswerMethod", "Method", "Models", "PromptMethod", "PromptOptions",
-    "RatingMethod", "RatingOptions", "SamplingOptions", "Traits", "YesNoMethod", "build", "find",
-    "method_names", "plans", "profiles", "tasks", "tools_for", "trees",
+    "METHODS", "PER_ASPECT", "AnswerMethod", "Method", "MethodTraits", "Models", "PromptMethod",
+    "PromptOptions", "RatingMethod", "RatingOptions", "SamplingOptions", "YesNoMethod", "build",
+    "find", "method_names", "plans", "profiles", "tasks", "tools_for", "trees",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(

@@ -1,7 +1,7 @@
 """The protocol of methods: a graph from an assignment to scores, with a name and a signature.
 
-A run needs a `Method`, and uses its `Traits` if it has any. This module also has the shared classes
-of options, and the choice of models by role.
+A run needs a `Method`, and uses its `MethodTraits` if it has any. This module also has the shared
+classes of options, and the choice of models by role.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True)
-class Traits:
+class MethodTraits:
     """Properties of a method that a run uses before or during its requests.
 
     The defaults are for methods without traits, such as objects of other packages.
@@ -97,9 +97,9 @@ class Traits:
     run then judges an example on all aspects, and keeps only the missing scores."""
 
 
-def traits_of(method: object) -> Traits:
+def traits_of(method: object) -> MethodTraits:
     """Return the traits of a method; the defaults for an object without `traits`."""
-    traits: Traits = getattr(method, "traits", Traits())
+    traits: MethodTraits = getattr(method, "traits", MethodTraits())
     return traits
 
 
@@ -116,12 +116,12 @@ class TaskMethod:
     """Scale of all values, if it is not the aspect's own."""
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> MethodTraits:
         """The attributes with the names of traits."""
         attributes: dict[str, Any] = {
-            trait.name: getattr(self, trait.name, trait.default) for trait in fields(Traits)
+            trait.name: getattr(self, trait.name, trait.default) for trait in fields(MethodTraits)
         }
-        return Traits(**attributes)
+        return MethodTraits(**attributes)
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:

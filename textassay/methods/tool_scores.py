@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from textassay.agents.prompt_template import Task
-from textassay.methods.method import CheckedOptions, Models, Traits
+from textassay.methods.method import CheckedOptions, MethodTraits, Models
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
@@ -24,7 +24,7 @@ class ToolScores:
 
     name = "tools"
     default_tools: tuple[str, ...] = ()
-    traits = Traits(shows_source=True)
+    traits = MethodTraits(shows_source=True)
     how: How = "tool"
     task = None
     Options = CheckedOptions

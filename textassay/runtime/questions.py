@@ -201,7 +201,7 @@ class DecisionRequest(Message, defer_build=True):
         parts = [part for text in self.texts for part in (text.name, text.text)]
         return "\n".join([*parts, *(question.shown for question in self.questions)])
 
-    def about(self, questions: Iterable[Question]) -> DecisionRequest:
+    def with_questions(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
         other = self.model_copy(update={"questions": tuple(questions)})
         if "shared_digest" in self.__dict__:  # the slowest part of a key

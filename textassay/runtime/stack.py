@@ -50,7 +50,7 @@ from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.answers import DiskStore
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.scripted import BatchRounds
+    from textassay.runtime.backends.scripted import BatchWaves
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.batches.dialect import Dialect
     from textassay.runtime.batches.model import BatchQueue
@@ -203,7 +203,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             )
         return guarded if store is None else StoringModel(guarded, store)
 
-    def dry_run_backend(self, rounds: BatchRounds | None) -> Model:
+    def dry_run_backend(self, waves: BatchWaves | None) -> Model:
         """Return the substitute of the backend in a dry run."""
         from textassay.runtime.backends.scripted import DryRunModel
 
@@ -358,12 +358,12 @@ class BatchedModel(ConnectedModel):
         self._queues.append(queue)
         return queue
 
-    def dry_run_backend(self, rounds: BatchRounds | None) -> Model:
-        from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
+    def dry_run_backend(self, waves: BatchWaves | None) -> Model:
+        from textassay.runtime.backends.scripted import DryRunModel, WavesModel
         from textassay.runtime.batches.model import BatchAbilities
 
         backend = DryRunModel(self.backend, price=self._batch_price)
-        counted = backend if rounds is None else RoundsModel(backend, rounds)
+        counted = backend if waves is None else WavesModel(backend, waves)
         return BatchAbilities(counted, self._dialect)
 
     async def close_queues(self) -> None:
@@ -435,7 +435,7 @@ def with_store(
     dry: bool = False,
     identity: Mapping[str, Any] | None = None,
     book: BatchBook | None = None,
-    rounds: BatchRounds | None = None,
+    waves: BatchWaves | None = None,
 ) -> Model:
     """Return `model` in a new stack of wrappers, whose cache is this store.
 
@@ -445,7 +445,7 @@ def with_store(
         model.check_open()
         if not dry:
             return model.build_stack(store, identity, book)
-    core = _with_identity(dry_run_model(model, rounds) if dry else model, identity)
+    core = _with_identity(dry_run_model(model, waves) if dry else model, identity)
     if store is not None and not dry:
         core = StoringModel(core, store)
     # a new one, since nothing can be learned from the answers of a dry run
@@ -453,12 +453,12 @@ def with_store(
     return with_outer_wrappers(core, store, adaptation=adaptation)
 
 
-def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
+def dry_run_model(model: Model, waves: BatchWaves | None) -> Model:
     """Return the substitute of a model in a dry run."""
     from textassay.runtime.backends.scripted import DryRunModel
 
     if isinstance(model, ConnectedModel):
-        return model.dry_run_backend(rounds)
+        return model.dry_run_backend(waves)
     return DryRunModel(model, price=None)
 
 

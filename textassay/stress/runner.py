@@ -120,7 +120,7 @@ class FreshSamples(Wrapper):
         request = call.request
         if isinstance(request, Request | DecisionRequest):
             # the draw is part of the cache's key and of the seed; no run has so many draws
-            call = call.about(request.model_copy(update={"draw": request.draw + 500_000}))
+            call = call.with_request(request.model_copy(update={"draw": request.draw + 500_000}))
         return await ask(call)
 
 
@@ -156,7 +156,7 @@ class TypedOrder(FreshSamples):
 
 async def reverse_questions(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Ask typed questions from the last to the first, and turn their answers back."""
-    response = await decide(request.about(request.questions[::-1]))
+    response = await decide(request.with_questions(request.questions[::-1]))
     return response.model_copy(update={"answers": response.answers[::-1]})
 
 
@@ -168,7 +168,7 @@ async def reverse_options(request: DecisionRequest, decide: AskTyped) -> Decisio
         else question
         for question in request.questions
     ]
-    response = await decide(request.about(turned))
+    response = await decide(request.with_questions(turned))
     answers = [
         answer.model_copy(
             update={"probabilities": {n: answer.probabilities[n] for n in question.names}}
@@ -182,7 +182,7 @@ async def reverse_options(request: DecisionRequest, decide: AskTyped) -> Decisio
 
 async def ask_alone(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Ask every typed question in a request of its own."""
-    responses = await gather([decide(request.about((q,))) for q in request.questions])
+    responses = await gather([decide(request.with_questions((q,))) for q in request.questions])
     return combine_answers([response.answers[0] for response in responses], responses)
 
 
@@ -294,7 +294,7 @@ class StressRun:
             models=models,
             dry=dry,
             # aspects are the same in all sessions, so the first one checks them
-            adjusting=None if stage.name else self._check,
+            adjustment_for=None if stage.name else self._check,
             observe=stage.observe,
         )
 
@@ -450,7 +450,7 @@ class ReorderedPrompts(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         turned = _change_prompt(call.request, self._change)
         self.changed = self.changed or turned is not call.request
-        return await ask(call.about(turned))
+        return await ask(call.with_request(turned))
 
 
 def _change_prompt(request: Any, change: Callable[[str], str]) -> Any:

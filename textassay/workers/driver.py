@@ -35,7 +35,7 @@ from textassay.workers.local import local_workers
 from textassay.workers.ray import ray_workers
 from textassay.workers.record import (
     MAX_LOSSES,
-    Adjusting,
+    AdjustmentFor,
     AssignedExamples,
     ExampleQueue,
     RunRecord,
@@ -277,9 +277,9 @@ class Driver:
         at the same time; it never has more than a unit.
         """
         assert worker.opened
-        unit = max(self._unit, 2 * worker.opened.in_work)
+        unit = max(self._unit, 2 * worker.opened.in_progress)
         share = -(-self._queue.left // (2 * workers))
-        target = min(unit, max(share, -(-worker.opened.in_work // workers)))
+        target = min(unit, max(share, -(-worker.opened.in_progress // workers)))
         # in portions, as each costs a message
         missing = target - len(worker.outstanding)
         if missing <= 0 or (missing < target // 4 and len(worker.outstanding)):
@@ -464,7 +464,7 @@ async def run_with_workers(
     request: RunRequest,
     workers: Processes | Cluster,
     *,
-    adjusting: Adjusting | None = None,
+    adjustment_for: AdjustmentFor | None = None,
     followed: FollowedRun | None = None,
     on_begin: Callable[[], None] = lambda: None,
     notify: Callable[[str], None] = lambda line: None,
@@ -480,7 +480,7 @@ async def run_with_workers(
         examples: The data, as `evaluate` takes them.
         request: The run.
         workers: Processes or a cluster.
-        adjusting: Makes the function that changes each score before it is written.
+        adjustment_for: Makes the function that changes each score before it is written.
         followed: Gets the driver, to show its progress.
         on_begin: Called once a worker has opened the run, so that its folder is there.
         notify: Called with messages on events during the run.
@@ -506,7 +506,7 @@ async def run_with_workers(
             total,
             settings=request.settings,
             stack=stack,
-            adjusting=adjusting,
+            adjustment_for=adjustment_for,
             workers_write=workers.on_this_machine,
             most_sent=most_sent,
             resumed=request.resume,

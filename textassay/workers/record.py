@@ -169,7 +169,7 @@ class SharedBudget:
         )
 
 
-Adjusting = Callable[[OpenedSession], Callable[[Score], Score]]
+AdjustmentFor = Callable[[OpenedSession], Callable[[Score], Score]]
 """Makes the function that changes each score before it is written, from the opened session."""
 
 
@@ -184,7 +184,7 @@ class RunRecord:
         *,
         settings: Settings,
         stack: AsyncExitStack,
-        adjusting: Adjusting | None,
+        adjustment_for: AdjustmentFor | None,
         workers_write: bool,
         most_sent: int,
         resumed: bool,
@@ -193,7 +193,7 @@ class RunRecord:
         self._workers_write, self._most_sent = workers_write, most_sent
         self.folder, self.total = folder, total
         self._examples, self._settings, self._resumed = examples, settings, resumed
-        self._stack, self._adjusting = stack, adjusting
+        self._stack, self._adjustment_for = stack, adjustment_for
         self._adjust: Callable[[Score], Score] | None = None
         self._store: AnswerStore | None = None
         self._first: OpenedSession | None = None
@@ -232,8 +232,8 @@ class RunRecord:
                     raise ConfigurationError(f"{where} cannot take part because {change}")
                 return False
             # a calibration is bound to the judge's signature, which only a worker knows
-            if self._adjusting:
-                self._adjust = self._adjusting(opened)
+            if self._adjustment_for:
+                self._adjust = self._adjustment_for(opened)
             if self._settings.cache is None and not self._workers_write:
                 self._store = await open_store(self._settings, self.folder.answers, self._stack)
             manifest, aspects = dict(opened.manifest), opened.aspects

@@ -78,7 +78,7 @@ class OpenedSession:
     manifest: Mapping[str, Any]
     aspects: tuple[Aspect, ...]
     signature: str
-    in_work: int
+    in_progress: int
     """Examples that it works on at once."""
     notices: tuple[str, ...] = ()
     """Remarks for the user before anything is asked; they name parameters."""
@@ -362,7 +362,7 @@ def _open_session(session: Session, job: Job) -> OpenedSession:
         manifest=session.manifest(),
         aspects=tuple(session.method.aspects),
         signature=session.method.signature,
-        in_work=count_workers(job.request.settings, session.connected),
+        in_progress=count_workers(job.request.settings, session.connected),
         notices=tuple(notices(session.method, job.request, is_new=not job.request.resume)),
     )
 

@@ -305,7 +305,7 @@ async def test_providers_are_asked_in_their_form_at_their_path(name, base, path,
 
     async with listening(answer) as address:
         model = DecisionModel(name, api_base=address + base)
-        response = await model.decide(ASKED.about([FINE]))
+        response = await model.decide(ASKED.with_questions([FINE]))
         await model.aclose()
     assert seen[0][0] == path
     assert form in seen[0][1]
@@ -549,7 +549,7 @@ async def test_what_litellm_s_own_functions_pass_on_is_invalid_with_a_reason(
 
 
 async def test_litellm_s_own_function_swaps_reordered_answers():
-    three = ASKED.about([Question.yes_no(f"Is it fine {place}?") for place in range(3)])
+    three = ASKED.with_questions([Question.yes_no(f"Is it fine {place}?") for place in range(3)])
     right, _, _ = await ask_twice("openai/gpt-6-luna", Decisions(), three)
     spoilt = Decisions(spoil=lambda payload: payload["answers"].reverse())
     ours, theirs, _ = await ask_twice("openai/gpt-6-luna", spoilt, three)

@@ -326,6 +326,6 @@ def test_a_call_makes_its_key_once_for_each_identity():
     assert call.key(one) == request_key(IDENTITY, ASKED)
     assert call.key(one) is call.key(one)
     assert call.key(other) == request_key({**IDENTITY, "model": "n"}, ASKED)
-    later = call.about(ASKED.model_copy(update={"draw": 1}))
+    later = call.with_request(ASKED.model_copy(update={"draw": 1}))
     assert later.key(one) != call.key(one)
     assert later.posting is call.posting

@@ -311,7 +311,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 request.data,
                 request,
                 workers,
-                adjusting=load_adjustment(request.calibration),
+                adjustment_for=load_adjustment(request.calibration),
                 followed=followed,
                 on_begin=partial(_say_folder, command),
                 notify=print_notice,
@@ -355,7 +355,7 @@ def _open_command(command: ScoreCommand) -> AbstractAsyncContextManager[Session]
 
     request = command.request
     return open_session(
-        request.data, request, dry=command.dry, adjusting=load_adjustment(request.calibration)
+        request.data, request, dry=command.dry, adjustment_for=load_adjustment(request.calibration)
     )
 
 
@@ -372,7 +372,7 @@ def load_adjustment(
     # loaded before the models are opened, so that a wrong folder costs nothing
     calibration = load(folder)
 
-    def adjusting(method: Method | OpenedSession) -> Callable[[Score], Score]:
+    def adjustment_for(method: Method | OpenedSession) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(calibration.of(name) for name in judged):
             calibrated = ", ".join(entry.aspect for entry in calibration.aspects)
@@ -387,7 +387,7 @@ def load_adjustment(
             calibration.check(name, method.signature, allow_change=is_one)
         return calibration.apply
 
-    return adjusting
+    return adjustment_for
 
 
 def _say_before(session: Session, command: ScoreCommand) -> None:
@@ -428,7 +428,7 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
             session.usage,
             session.engine.progress.done,
             costs=session.engine.progress.costs,
-            waves=None if session.records.rounds is None else session.records.rounds.count,
+            waves=None if session.records.waves is None else session.records.waves.count,
             by_samples=by_samples,
             most_calls=traits_of(session.method).most_calls,
             as_json=as_json,

@@ -31,7 +31,7 @@ from textassay.methods.fitted.evaluator import (
 )
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, Ratings, rating_node
 from textassay.methods.judging import ALL_ASPECTS, check_rubrics
-from textassay.methods.method import CheckedOptions, Models, Traits
+from textassay.methods.method import CheckedOptions, MethodTraits, Models
 from textassay.runtime.base import Json, R, T
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -228,9 +228,9 @@ class FittedMethod(_FittedMethod):
         return examples.check().digest
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> MethodTraits:
         """Needs the features that the evaluator was fitted on."""
-        return Traits(check_data=self.check_data)
+        return MethodTraits(check_data=self.check_data)
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data in which no example has some feature.
@@ -328,9 +328,9 @@ class LearnedTree(_FittedMethod):
             )
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> MethodTraits:
         """The judge sees the source, and does not read rubrics."""
-        return Traits(shows_source=True, check_data=self.check_data)
+        return MethodTraits(shows_source=True, check_data=self.check_data)
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse rubrics, which this method does not read."""

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 from pydantic import ValidationError
 
 from textassay.runtime.calls.adaptation import Adaptation
-from textassay.runtime.calls.cache import KeptDecisions, decode_answer
+from textassay.runtime.calls.cache import StoredDecisions, decode_answer
 from textassay.runtime.calls.call import (
     PLAIN,
     Posting,
@@ -136,7 +136,7 @@ class RecordedModel(PostingModel):
 
     def _unusable(self, key: str, error: ValueError) -> StorageError:
         return StorageError(
-            f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
+            f"the stored answer {key} in {self._answers.place} cannot be used: {error}"
         )
 
     def _refusal(self, request: AnyRequest) -> RequestRefused:
@@ -171,7 +171,7 @@ class RecordedModel(PostingModel):
             return cast(DecisionResponse, self._find(request))
         group = decision_group(self._key, request)
         try:
-            recorded = KeptDecisions(request, self._answers.get_group(group))
+            recorded = StoredDecisions(request, self._answers.get_group(group))
         except ValueError as error:
             raise self._unusable(f"{group}/", error) from error
         if recorded.lacking:

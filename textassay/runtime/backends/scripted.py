@@ -312,28 +312,28 @@ class DryRunModel(ModelProxy, PostingModel):
 
 def _assume_thought(posting: Posting) -> int:
     # in batches, every model gets tokens for a thought
-    return ASSUMED_THOUGHT_TOKENS if posting.allowance and not posting.is_probe else 0
+    return ASSUMED_THOUGHT_TOKENS if posting.allowance and not posting.may_think else 0
 
 
-class BatchRounds:
-    """Holds requests back until no more come, as batches do, and counts the rounds.
+class BatchWaves:
+    """Holds requests back until no more come, as batches do, and counts the waves.
 
-    A round is all requests that can be sent before any of their answers is needed. Rounds are
+    A wave is all requests that can be sent before any of their answers is needed. Waves are
     counted for each piece of work (each ledger), and the largest number is the run's: pieces that
-    begin later add no round.
+    begin later add no wave.
     """
 
     QUIET: Final = 0.05
-    """Seconds without a further request after which a round is complete. Three rounds of 300
+    """Seconds without a further request after which a wave is complete. Three waves of 300
     requests take 0.17 s (a quarter: 0.05, four times: 0.62), and all three count them right."""
     TURNS: Final = 20
-    """Turns of the event loop for which a round is open after that: a busy process is not quiet.
-    Eight requests, each ten turns after 60 ms of other work, are one round with 20 turns or 80,
-    and eight rounds with 5."""
+    """Turns of the event loop for which a wave is open after that: a busy process is not quiet.
+    Eight requests, each ten turns after 60 ms of other work, are one wave with 20 turns or 80,
+    and eight waves with 5."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Most rounds of one piece of work so far."""
+        """Most waves of one piece of work so far."""
         self._by_work: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
         self._outside = Ledger()  # for requests outside of any piece of work
         self._waiting: list[tuple[Ledger, asyncio.Future[None]]] = []
@@ -341,7 +341,7 @@ class BatchRounds:
         self._is_timed = False
 
     async def next(self) -> None:
-        """Return when the round with the caller's request is complete."""
+        """Return when the wave with the caller's request is complete."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append((current_ledger() or self._outside, future))
@@ -352,7 +352,7 @@ class BatchRounds:
         await future
 
     def _check(self, turns: int) -> None:
-        """Complete the round unless a request came since the last check."""
+        """Complete the wave unless a request came since the last check."""
         loop = asyncio.get_running_loop()
         remaining = self._last + self.QUIET - loop.time()
         if remaining > 0:
@@ -372,13 +372,13 @@ class BatchRounds:
                 future.set_result(None)
 
 
-class RoundsModel(Wrapper):
-    """Answers when the round of the request is complete; models that wait together share one."""
+class WavesModel(Wrapper):
+    """Answers when the wave of the request is complete; models that wait together share one."""
 
-    def __init__(self, wrapped: Model, rounds: BatchRounds) -> None:
+    def __init__(self, wrapped: Model, waves: BatchWaves) -> None:
         super().__init__(wrapped)
-        self._rounds = rounds
+        self._waves = waves
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        await self._rounds.next()
+        await self._waves.next()
         return await ask(call)

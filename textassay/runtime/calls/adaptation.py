@@ -141,7 +141,7 @@ class Adaptation:
         """Return the adapted form of a wanted call, with `floor` tokens for a thought or more."""
         if self._in_batches and not self.learned.thinks:
             floor = max(floor, ALLOWANCES[0])
-            call = Call(call.request, call.posting._replace(is_probe=True))
+            call = Call(call.request, call.posting._replace(may_think=True))
         adapted = fit(self.learned, call, floor)
         if adapted.request is not call.request:
             omitted = {n for n in OPTIONAL if carries(call, n) and not carries(adapted, n)}
@@ -408,7 +408,7 @@ class _AdaptedCall:
             # the one token of an answer to choices may be the first of a thought
             self._least_allowance = ALLOWANCES[0]
             attempt = self.next()
-        answer = await self.ask(Call(attempt.request, attempt.posting._replace(is_probe=True)))
+        answer = await self.ask(Call(attempt.request, attempt.posting._replace(may_think=True)))
         if isinstance(answer, Response) and answer.is_cut and not attempt.posting.allowance:
             # some servers show a thought that is cut off as if it were the answer
             self._least_allowance = ALLOWANCES[0]

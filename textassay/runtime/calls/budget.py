@@ -186,7 +186,7 @@ class TokenForecast:
             return 1
         allowance = posting.allowance
         thought = round(min(self._thought.forecast, allowance)) if allowance else 0
-        if posting.is_probe and not self._thought.is_known:
+        if posting.may_think and not self._thought.is_known:
             thought = 0  # the model may not think
         if isinstance(request, ChoicesRequest):
             return 1 + thought

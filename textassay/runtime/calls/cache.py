@@ -84,13 +84,13 @@ def decode_answer(value: bytes) -> AnyResponse:
         answer["usage"] = CACHED
         return _ANSWERS[kind].model_validate(answer)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no kept answer: {error!r}") from error
+        raise ValueError(f"no stored answer: {error!r}") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
-class KeptDecisions:
+class StoredDecisions:
     """The stored answers to a request's questions, from any requests about the same material."""
 
     def __init__(self, request: DecisionRequest, values: Iterable[bytes]) -> None:
@@ -150,7 +150,7 @@ def _decode(store: AnswerStore, key: str, value: bytes) -> AnyResponse:
 
 def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
     return StorageError(
-        f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
+        f"the stored answer {key} in {store.place} cannot be used: {error}; `textassay cache"
         f" verify {store.place}` shows what else is damaged"
     )
 
@@ -166,7 +166,7 @@ def _is_asked_again(call: Call, response: AnyResponse) -> bool:
     """Return whether it will be asked again under the same key, with tokens for a thought."""
     return isinstance(response, Response) and (
         response.is_unfinished
-        or (call.posting.is_probe and not call.posting.allowance and response.is_cut)
+        or (call.posting.may_think and not call.posting.allowance and response.is_cut)
     )
 
 
@@ -233,13 +233,15 @@ class CachedModel(Wrapper):
         group = decision_group(self.identity_bytes, request)
         values = await self.store.fetch_group(group)
         try:
-            stored = KeptDecisions(request, values)
+            stored = StoredDecisions(request, values)
         except ValueError as error:
             raise _unusable(self.store, f"{group}/", error) from error
         lacking = stored.lacking
         if not lacking:
             return stored.respond()
-        return stored.complete(cast(DecisionResponse, await ask(Call(request.about(lacking)))))
+        return stored.complete(
+            cast(DecisionResponse, await ask(Call(request.with_questions(lacking))))
+        )
 
 
 class WithIdentity(Wrapper):

@@ -55,7 +55,7 @@ class Posting(NamedTuple):
     them."""
     thinking_fields: tuple[str, ...] = ()
     """Fields of the body that carry `effort` and `thinking_tokens`."""
-    is_probe: bool = False
+    may_think: bool = False
     """Whether the model may turn out to think: an answer that is cut off is not stored then, as the
     request is repeated with an allowance."""
 
@@ -95,7 +95,7 @@ class Call:
             self._key = (identity, request_key(identity, self.request))
         return self._key[1]
 
-    def about(self, request: AnyRequest) -> Call:
+    def with_request(self, request: AnyRequest) -> Call:
         """Return a call of another request with the same posting."""
         return Call(request, self.posting)
 

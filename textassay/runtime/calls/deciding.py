@@ -223,7 +223,7 @@ class DecidingModel(Wrapper):
         packages = list(self._split_into_packages(plain, limits))
         if len(packages) == 1:
             return await self._send_package(plain)
-        asking = [_or_error(self._send_package(plain.about(part))) for part in packages]
+        asking = [_or_error(self._send_package(plain.with_questions(part))) for part in packages]
         return _combine_parts([*map(len, packages)], await gather(asking))
 
     async def _ask_allowed(
@@ -236,7 +236,7 @@ class DecidingModel(Wrapper):
         """
         if all(refusals):
             raise CapabilityError(f"{self.name!r} {refusals[0]}")
-        allowed = request.about(
+        allowed = request.with_questions(
             q for q, why in zip(request.questions, refusals, strict=True) if not why
         )
         response = await self._ask_natively(allowed, limits)
@@ -298,7 +298,7 @@ class DecidingModel(Wrapper):
         if (place := find_refused(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             left = (*questions[:place], *questions[place + 1 :])
-            response = await self._send_package(request.about(left))
+            response = await self._send_package(request.with_questions(left))
             answer = invalid_answer("QuestionRefused", str(refused))
             answers = (*response.answers[:place], answer, *response.answers[place:])
             return response.model_copy(update={"answers": answers})
@@ -308,7 +308,7 @@ class DecidingModel(Wrapper):
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
         limits = self.capabilities.question_limits
-        first, *others = map(request.about, parts)
+        first, *others = map(request.with_questions, parts)
         response = await self._ask_natively(first, limits)
         rest = [await _or_error(self._ask_natively(one, limits)) for one in others]
         return _combine_parts([*map(len, parts)], [response, *rest])

@@ -395,7 +395,7 @@ def _form(request: AnyRequest) -> str:
 
 def probe_like(call: Call) -> Call:
     """Return a call of the same kind and parameters with a harmless text."""
-    return call.about(_harmless(call.request))
+    return call.with_request(_harmless(call.request))
 
 
 def _harmless(request: AnyRequest) -> AnyRequest:

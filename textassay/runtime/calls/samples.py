@@ -52,7 +52,7 @@ class OneSamplePerRequest(Wrapper):
             )
         first = MAX_SAMPLES_PER_DRAW * request.draw
         singles = [
-            call.about(request.model_copy(update={"n": 1, "draw": first + index}))
+            call.with_request(request.model_copy(update={"n": 1, "draw": first + index}))
             for index in range(request.n)
         ]
         responses = [cast(Response, response) for response in await gather(map(self._ask, singles))]
