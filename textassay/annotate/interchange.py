@@ -376,7 +376,10 @@ def _of_columns(
     """
     for row in rows:
         if "annotator" not in row:
-            raise DataError("it has no annotator; export it from Label Studio as JSON")
+            raise DataError(
+                "this is no export of ratings from Label Studio, or an old one: a task has neither"
+                " 'annotations' nor an 'annotator'; export it as JSON"
+            )
         id_ = _id_of(row, row.get("id"), left_out)
         for name, cell in row.items():
             if name in _OF_THE_TOOL or name in TEXTS or cell in (None, ""):
