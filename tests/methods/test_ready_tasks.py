@@ -13,6 +13,7 @@ from tests.cli.harness import served
 from tests.cli.harness import textassay as textassay_command
 from tests.dry_answers import DryAnswers
 from tests.methods.judging import CHOICES, scores_of
+from tests.pictures import png_uri
 from textassay import Example, ScriptedModel
 from textassay.methods import METHODS, YesNoMethod, build
 from textassay.methods.library import tasks
@@ -161,3 +162,27 @@ async def test_turns_have_no_references_to_show() -> None:
     with pytest.raises(ConfigurationError, match="only its last turn has them, and the unit is 't"):
         await textassay.evaluate([row], method="llm-score", task="rag-reference", unit="turn",
                                  model=ScriptedModel(["1"]))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "needing", "other"),
+    [
+        ("summarization", "consistency", "fluency"),
+        ("translation", "adequacy", "fluency"),
+        ("translation", "accuracy", "overall"),
+        ("code-review", "correctness", "tone"),
+    ],
+)
+async def test_what_is_compared_with_a_source_has_no_score_without_one(task, needing, other):
+    """An image can be the source."""
+    rows = [
+        {"id": "none", "output": "It is closed.", "source": " "},
+        {"id": "seen", "output": "It is closed.", "images": [png_uri()]},
+    ]
+    judge = ScriptedModel(lambda request: "Score: 4")
+    run = await textassay.evaluate(
+        rows, method="llm-score", task=task, aspects=[needing, other], model=judge
+    )
+    found = {(s.id, s.aspect): s.error.type if s.error else s.value for s in run}
+    assert found.pop(("none", needing)) == "MissingSource"
+    assert set(found.values()) == {4}

@@ -84,7 +84,7 @@ class Task(Message):
 
 
 def has_field(example: Example, field: str) -> bool:
-    """Return whether an example has a field, or messages with the same content."""
+    """Return whether an example has a field, or messages or images with the same content."""
     if field == "references":
         return any(text.strip() for text in example.references)
     # the results of tools are the context of an agent's answer
@@ -93,7 +93,7 @@ def has_field(example: Example, field: str) -> bool:
     if field == "context":
         # "[]" and "..." do not count as passages
         return any(any(map(str.isalnum, text)) for text in (*results, example.context or ""))
-    return bool((getattr(example, field) or "").strip())
+    return bool((example.source or "").strip() or example.images)
 
 
 KINDS = ("source", "context", "output")
