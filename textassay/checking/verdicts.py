@@ -125,7 +125,7 @@ class VerdictRow:
     n: int = field(metadata=column("n", "count"))
     """Number of texts with a score and a rating."""
     groups: int = field(metadata=column("sources", "count"))
-    """Their sources."""
+    """Number of their sources."""
     agreement: dict[str, Estimate] = field(
         metadata=column("agreement", "interval", cell=lambda row: row.main_figure[1])
     )

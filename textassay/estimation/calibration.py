@@ -94,7 +94,7 @@ class AspectCalibration:
     n: int
     """Number of rated rows that it was learned from."""
     groups: int
-    """Their sources."""
+    """Number of their sources."""
     signature: str
     """Signature of the scores; empty if they had none."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0

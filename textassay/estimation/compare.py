@@ -18,7 +18,7 @@ import numpy as np
 from textassay.agreement.joined import People, some_ids
 from textassay.agreement.records import refuse_other_labels, refuse_several_judges
 from textassay.estimation.columns import Judged
-from textassay.estimation.compare_rows import CompareRow, Unpaired
+from textassay.estimation.compare_rows import CompareRow, SideCounts
 from textassay.estimation.means import (
     MeanUnit,
     SystemDifference,
@@ -117,8 +117,8 @@ def compare_runs(
         if side is not None
         for id_, group in zip(side.ids, side.groups, strict=True)
     }
-    options = _Options(sources, unpaired, confidence, seed, weight)
-    rows = [_on_scale(options.compare(name, a[name], b[name])) for name in names]
+    comparer = _RunComparer(sources, unpaired, confidence, seed, weight)
+    rows = [_on_scale(comparer.compare(name, a[name], b[name])) for name in names]
     # p-values are adjusted over all requested aspects: each aspect adds a chance of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -169,11 +169,11 @@ def compare_systems(
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """Options of the comparison on each aspect."""
+class _RunComparer:
+    """Compares two runs on one aspect after the other."""
 
     sources: Mapping[str, str | None]
-    unpaired: bool
+    may_be_independent: bool
     confidence: float
     seed: int
     weight: MeanUnit
@@ -188,7 +188,7 @@ class _Options:
             by_source = replace(self, sources={}, weight="sources")
             row = by_source._compare_paired(aspect, first, second)
             return replace(row, paired_by="source") if row.paired_by else row
-        if self.unpaired:
+        if self.may_be_independent:
             return self._compare_independent(aspect, a, b)
         raise DataError(
             f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the "
@@ -205,22 +205,22 @@ class _Options:
         # the same texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
         pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
-        alone = [_scores_by_id(side, other) for side, other in ((a, b), (b, a))]
-        if not pairs and self.unpaired and all(alone):
+        on_one_side = [_scores_by_id(side, other) for side, other in ((a, b), (b, a))]
+        if not pairs and self.may_be_independent and all(on_one_side):
             first, second = (
                 replace(side, values=dict[str, float | None](scored))
-                for side, scored in zip((a, b), alone, strict=True)
+                for side, scored in zip((a, b), on_one_side, strict=True)
             )
             return replace(self._compare_independent(aspect, first, second), unscored=len(shared))
         if not pairs:
             others = (
                 "; give DATA, whose sources tell whether the other texts are independent samples"
-                if all(alone) and not self.sources
+                if all(on_one_side) and not self.sources
                 else ""
             )
             raise DataError(
                 f"no text has a score of {aspect!r} in both runs: {len(shared)} have an id in both,"
-                f" and one run left each of these unscored{others}"
+                f" and each is unscored in one of them{others}"
             )
         codes = group_codes(self.sources.get(id_) for id_, *_ in pairs)
         x, y = np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs])
@@ -233,33 +233,36 @@ class _Options:
         )  # fmt: skip
         # texts of a paired source depend on it, so they are not an independent sample
         used = {source for id_, *_ in pairs if (source := self.sources.get(id_)) is not None}
-        rest = [
+        independent = [
             {id_: value for id_, value in side.items() if self.sources.get(id_) not in used}
-            for side in alone
+            for side in on_one_side
         ]
-        sides = self._means(rest) if all(rest) else None
+        sides = self._means(independent) if all(independent) else None
         # one source alone shows no variance
         if sides is None or 1 in (sides.first.clusters, sides.second.clusters):
-            return replace(row, left_out=Unpaired(*map(len, alone)))
+            return replace(row, left_out=SideCounts(*map(len, on_one_side)))
         combined = combine(difference, group_means(x, codes, 0), group_means(y, codes, 0), sides)
-        unpaired = Unpaired(*map(len, rest))
+        unpaired = SideCounts(*map(len, independent))
+        left_out = (len(i) - len(j) for i, j in zip(on_one_side, independent, strict=True))
         return replace(
             row, n=row.n + unpaired.total, groups=row.groups + sides.sources,
             a=combined.weigh(difference.a, sides.first.value),
             b=combined.weigh(difference.b, sides.second.value),
             difference=combined.estimate(self.confidence), p=combined.p_value(), unpaired=unpaired,
-            left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
+            left_out=SideCounts(*left_out),
         )  # fmt: skip
 
     def _means(self, scored: Sequence[Mapping[str, float]]) -> UnpairedMeans:
         """Return the means of two sets of texts."""
         codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
-        cut, count = len(scored[0]), int(codes.max()) + 1
+        first_count, count = len(scored[0]), int(codes.max()) + 1
         values = [np.array(list(by_id.values())) for by_id in scored]
-        owns = codes[:cut], codes[cut:]
-        means = [mean_over(self.weight, *part, count) for part in zip(values, owns, strict=True)]
-        by_source = [group_means(*part, count) for part in zip(values, owns, strict=True)]
-        first, second = ([mean for mean in side if mean == mean] for side in by_source)
+        codes_of = codes[:first_count], codes[first_count:]
+        means = [
+            mean_over(self.weight, *part, count) for part in zip(values, codes_of, strict=True)
+        ]
+        by_source = [group_means(*part, count) for part in zip(values, codes_of, strict=True)]
+        first, second = ([mean for mean in side if not math.isnan(mean)] for side in by_source)
         return UnpairedMeans(means[0], means[1], np.array(first), np.array(second), count)
 
     def _compare_independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
@@ -268,7 +271,7 @@ class _Options:
         for which, values in zip(("first", "second"), scored, strict=True):
             if not values:
                 raise DataError(f"no text of the {which} run has a score of {aspect!r}")
-        sides, unpaired = self._means(scored), Unpaired(*map(len, scored))
+        sides, unpaired = self._means(scored), SideCounts(*map(len, scored))
         difference = sides.first.minus(sides.second)
         return CompareRow(
             aspect=aspect, n=unpaired.total, groups=sides.sources, a=sides.first.value,

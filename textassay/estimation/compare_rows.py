@@ -19,7 +19,7 @@ they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30 sourc
 
 
 @dataclass(frozen=True, slots=True)
-class Unpaired:
+class SideCounts:
     """Number of texts, or sources, of each run without a counterpart in the other."""
 
     a: int = 0
@@ -93,10 +93,10 @@ class CompareRow(DifferenceRow):
     paired_by: Literal["text", "source"] | None = "text"
     """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
     for independent samples, which have no wins, ties and losses."""
-    unpaired: Unpaired = Unpaired()
+    unpaired: SideCounts = SideCounts()
     """Scored texts, or sources, without a counterpart that are compared as independent samples; if
     something is paired, wins, ties and losses do not count them."""
-    left_out: Unpaired = Unpaired()
+    left_out: SideCounts = SideCounts()
     """Scored texts, or sources, without a counterpart that are not used, since the other run has
     too few to compare with.
     """

@@ -1,6 +1,6 @@
 """Estimates means of systems and their differences on the raters' scale.
 
-Each mean is estimated in three ways: by the judge alone, by labels alone, and corrected.
+Each mean is estimated in three ways: by the judge alone, by the ratings alone, and corrected.
 
 A mean is over sources, each with the same weight however many texts it has, or over texts; if
 sources differ in size, these are different numbers. The corrected estimate moves the mean of the
@@ -94,15 +94,15 @@ class EstimateRow(ResultRow):
     """One mean, estimated in three ways; values are on the raters' scale."""
 
     aspect: str = field(metadata=column("score", name="score"))
-    """Name of the score."""
+    """Name of the judge's score, the heading `score`; `human` is the aspect that people rated."""
     human: str
-    """Name of the human aspect."""
+    """Name of the aspect that people rated."""
     system: str | None = field(metadata=column("system", cell=lambda row: row.system or "all"))
     """The system; `None` for all rows."""
     n: int = field(metadata=column("n", "count"))
     """Scored rows."""
     groups: int
-    """Their sources."""
+    """Number of their sources."""
     rated: int = field(metadata=column("rated", "count"))
     """Scored rows with a rating."""
     rated_groups: int = field(
@@ -110,7 +110,7 @@ class EstimateRow(ResultRow):
             "sources", "count", name="sources", cell=lambda row: f"{row.rated_groups}/{row.groups}"
         )
     )
-    """Their sources."""
+    """Number of their sources."""
     judge_only: Estimate = field(metadata=column("judge only", "interval"))
     """Mean of the judge's scores; no value if its scale is unbounded."""
     labels_only: Estimate = field(metadata=column("labels only", "interval"))
@@ -122,7 +122,7 @@ class EstimateRow(ResultRow):
             cell=lambda row: Alert("refused") if row.refused else row.corrected,
         )
     )
-    """Both together."""
+    """The mean of the judge's scores, corrected by the ratings."""
     lambda_: float | None = field(metadata=column("lambda", "number", 2, name="lambda"))
     """PPI++'s lambda, as of `Corrected`; `None` if not used."""
     worth: float | None = field(metadata=column("1 label =", "number", 2))
@@ -327,33 +327,38 @@ class _MeanEstimator:
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
         """Return the estimates of one mean, and their linearization (`None` if refused)."""
         part = self.columns.only(inside)
-        x, y, at = part.pairs
-        sources = len(np.unique(at))
+        scores, ratings, groups = part.pairs
+        sources = len(np.unique(groups))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
         is_own = sources >= LIMITS.own or system is None
-        behind = inside if is_own else self.of_all
-        corrected = self._correct(behind)
+        basis = inside if is_own else self.of_all
+        corrected = self._correct(basis)
         refused = self.range.refusal(outside)
         # ratings drawn from a system itself cover its range of scores, as ratings drawn from all
         # rows cover the range of all rows
         if refused is None and (not is_own or system is None):
             refused = self.range.refusal_of_few(sparse)
+        method: str
+        lambda_: float | None = None
         if is_own:
-            method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
+            method, point, lambda_ = "ppi++", corrected.corrected, corrected.lambda_
+            rating_means = [corrected.labels_only]
             if self._is_yes_no(part):
-                unseen = unseen_errors((x != y).astype(float), at, text_weights(at, self.weight))
+                weights = text_weights(groups, self.weight)
+                unseen = unseen_errors((scores != ratings).astype(float), groups, weights)
                 point = replace(point, unseen=corrected.lambda_**2 * unseen)
                 # rows chosen by hand may have one answer more often than the run; the judge can
                 # still be right about either answer as often as in the run
                 if self.chosen and (share := self._prevalence(part)):
-                    method, point = "rogan-gladen", share
+                    method, point, lambda_ = "rogan-gladen", share, None
         else:
             method, point = "borrowed", self._borrow(inside)
-            labels = [self._mean(y, at, part.only(part.rated).probabilities)] if sources else []
+            probabilities = part.only(part.rated).probabilities
+            rating_means = [self._mean(ratings, groups, probabilities)] if sources else []
         # ratings that are mostly at an end of the scale can deviate to one side only; skewness
         # shows how far, but is unreliable if a few sources have most of the weight
-        grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
+        grade, share_of_it = commonest(self.columns.only(basis).pairs[1])
         is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
         estimate = Estimate(None) if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
@@ -362,12 +367,14 @@ class _MeanEstimator:
             system=system,
             n=len(part.ids),
             groups=len(np.unique(part.groups)),
-            rated=len(y),
+            rated=len(ratings),
             rated_groups=sources,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else Estimate(None),
+            labels_only=(
+                self._estimate(*rating_means, one_tailed=is_end) if rating_means else Estimate(None)
+            ),
             corrected=estimate,
-            lambda_=corrected.lambda_ if method == "ppi++" else None,
+            lambda_=lambda_,
             worth=ratio_of_variances(corrected.labels_only, point) if is_own else None,
             method=method,
             unscored=self._count_unscored(system, estimate),
@@ -375,7 +382,7 @@ class _MeanEstimator:
             sparse=sparse,
             refused=refused,
             mean_over=self.weight,
-            warnings=() if self.chosen else tuple(self._warnings(behind, corrected)),
+            warnings=() if self.chosen else tuple(self._warnings(basis, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -427,14 +434,18 @@ class _MeanEstimator:
             probabilities=part.probabilities, count=self.count, weight=self.weight,
         )  # fmt: skip
 
-    def _mean(self, values: Floats, groups: Codes, chances: Floats | None = None) -> Linearized:
+    def _mean(
+        self, values: Floats, groups: Codes, probabilities: Floats | None = None
+    ) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
-        weights = text_weights(groups, self.weight) / (1.0 if chances is None else chances)
+        weights = text_weights(groups, self.weight)
+        if probabilities is not None:
+            weights = weights / probabilities
         return weighted_mean(values, groups, weights, self.count)
 
     def _warnings(self, inside: Mask, corrected: Corrected) -> Iterator[str]:
         """Yield the reasons why intervals from these ratings would be too narrow."""
-        part, labels = self.columns.only(inside), corrected.labels_only
+        part, rating_mean = self.columns.only(inside), corrected.labels_only
         _, y, groups = part.pairs
         if part.probabilities is None:
             yield from self._not_at_random(part)
@@ -446,13 +457,13 @@ class _MeanEstimator:
                 f" {_p_value(number_and_p[1])}), so raters may have skipped such texts, and the"
                 " means describe only the ratings that were given; have every rater rate every text"
             )
-        if labels.shares is None:
+        if rating_mean.shares is None:
             return
         if self.weight == "texts":
-            yield from self._unequal(part, labels)
+            yield from self._unequal(part, rating_mean)
         grade, share = commonest(y)
         # if a few sources have most of the weight, the same share of it is worth less
-        worth = effective_number(labels.shares[np.unique(groups[y != grade])])
+        worth = effective_number(rating_mean.shares[np.unique(groups[y != grade])])
         if share > MOSTLY and worth < LIMITS.other:
             yield (
                 f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
@@ -460,15 +471,16 @@ class _MeanEstimator:
                 f" the intervals are too narrow, and too near {grade:g}; rate more sources"
             )
 
-    def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
+    def _unequal(self, part: Columns, rating_mean: Linearized) -> Iterator[str]:
         """Yield the reasons why the interval of a mean over texts is too narrow for these sizes."""
         sizes = np.bincount(part.groups, minlength=self.count).astype(float)
         # of all sources: in draws without the large sources, the rated sources look equal
         equal = effective_number(sizes) / np.count_nonzero(sizes)
-        if equal < LIMITS.equal and equal * labels.clusters < LIMITS.of_texts:
+        rated = rating_mean.clusters
+        if equal < LIMITS.equal and equal * rated < LIMITS.of_texts:
             yield (
-                f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
-                f" {equal * labels.clusters:.0f} of equal size (at least {LIMITS.of_texts} are"
+                f"sources are of very unequal size, so that {rated} rated ones are worth"
+                f" {equal * rated:.0f} of equal size (at least {LIMITS.of_texts} are"
                 " needed): the intervals are too narrow if large sources are rated unlike small"
                 " ones; rate more sources"
             )

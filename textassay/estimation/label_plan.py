@@ -40,11 +40,11 @@ class LabelPlan(ResultRow, Displayed):
     rated_groups: int = field(
         metadata=column("sources", "count", name="sources", cell="rated_of_all")
     )
-    """Their sources."""
+    """Number of their sources."""
     n: int
     """Scored rows."""
     groups: int
-    """Their sources."""
+    """Number of their sources."""
     half_width: float = field(metadata=column("half-width now", "number"))
     """Half-width of the corrected interval that is expected now."""
     target: float = field(metadata=column("wanted", "number"))

@@ -311,7 +311,7 @@ class Corrected:
     labels_only: Linearized
     """Mean of the ratings."""
     corrected: Linearized
-    """Both together."""
+    """The mean of the judge's scores, corrected by the ratings."""
     lambda_: float
     """PPI++'s mixing weight: 0 leaves the judge out, 1 takes it at face value."""
     worth: float | None
@@ -347,7 +347,7 @@ def correct_mean(
     # an unlikely row represents more rows of its source
     sampling_weight = (text_weight if probabilities is None else text_weight / probabilities)[rated]
     judge = weighted_mean(scores, groups, text_weight, count)
-    labels = weighted_mean(ratings[rated], groups[rated], sampling_weight, count)
+    rating_mean = weighted_mean(ratings[rated], groups[rated], sampling_weight, count)
     # the contribution of unrated rows to the judge's mean; 0 if all rows are rated
     on_rated = weighted_mean(scores[rated], groups[rated], sampling_weight, count)
     gap = judge.minus(on_rated)
@@ -355,22 +355,23 @@ def correct_mean(
     # whole sources rated with equal probability are the paper's independent points
     equal = probabilities is None and (weight == "sources" or of_one_size(groups))
     points = _whole_groups(scores, ratings, groups) if equal else None
-    lambda_ = _tune_lambda(points, labels, gap, unrated)
+    lambda_ = _tune_lambda(points, rating_mean, gap, unrated)
     # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
     # smaller by the unrated share
     factor = lambda_ / unrated if unrated > 0 else 0.0
     corrected = Linearized(
-        labels.value + factor * gap.value,
-        labels.influence + factor * gap.influence,
-        labels.clusters,
-        shares=labels.shares,
+        rating_mean.value + factor * gap.value,
+        rating_mean.influence + factor * gap.influence,
+        rating_mean.clusters,
+        shares=rating_mean.shares,
     )
-    return Corrected(judge, labels, corrected, lambda_, ratio_of_variances(labels, corrected))
+    worth = ratio_of_variances(rating_mean, corrected)
+    return Corrected(judge, rating_mean, corrected, lambda_, worth)
 
 
-def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | None:
+def ratio_of_variances(rating_mean: Linearized, corrected: Linearized) -> float | None:
     """Return how many ratings one rating is worth with the judge's help; `None` if undefined."""
-    return labels.variance / corrected.variance if corrected.variance > 0 else None
+    return rating_mean.variance / corrected.variance if corrected.variance > 0 else None
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
@@ -386,18 +387,24 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 
 
 def _tune_lambda(
-    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
+    points: tuple[Floats, Floats, Floats] | None,
+    rating_mean: Linearized,
+    gap: Linearized,
+    unrated: float,
 ) -> float:
-    """Return the lambda of the least variance, as PPI++ computes it."""
-    if rest <= 0:
+    """Return the lambda of the least variance, as PPI++ computes it.
+
+    `unrated` is the share of the weight that is unrated.
+    """
+    if unrated <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise lambda minimizes the linearized
     # variance over sources directly
     if points is not None:
         return power_tuned(*points)
     square = float(gap.influence @ gap.influence)
-    best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
-    return float(np.clip(best * rest, 0.0, 1.0))
+    best = -float(rating_mean.influence @ gap.influence) / square if square > 0 else 0.0
+    return float(np.clip(best * unrated, 0.0, 1.0))
 
 
 def of_one_size(groups: Codes) -> bool:
@@ -628,7 +635,8 @@ class RatedRange:
     """Scores at or beyond which there are at least 8 ratings."""
     by_chance: float
     """Share of all rows beyond `ends`, estimated from the rated rows."""
-    labels: int
+    ratings: int
+    """Number of ratings."""
 
     def outside(self, scores: Floats) -> float:
         """Return the share of scores outside the range."""
@@ -641,7 +649,7 @@ class RatedRange:
     def refusal(self, outside: float) -> str | None:
         """Return why a mean is refused with this share outside; `None` if it is not."""
         # the share of exchangeable rows that falls outside the rated range by chance
-        by_chance = 2 / (self.labels + 1)
+        by_chance = 2 / (self.ratings + 1)
         return _refusal(outside, by_chance, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:

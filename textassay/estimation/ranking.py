@@ -16,7 +16,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -66,7 +66,7 @@ class RankRow(ResultRow):
     n: int = field(metadata=column("compared", "count"))
     """Comparisons that it took part in."""
     groups: int
-    """Their sources."""
+    """Number of their sources."""
     wins: int = field(metadata=column("wins", "count"))
     """Comparisons that it won."""
     ties: int = field(metadata=column("ties", "count"))
@@ -87,13 +87,13 @@ class RankDifference(SystemDifference):
     aspect: str = field(metadata=column("aspect"))
     difference: Estimate = field(
         metadata=column("a - b", "interval")
-        | column("a beats b", "share", name="wins", cell="wins")
+        | column("a beats b", "share", name="wins", cell="win_probability")
     )
-    wins: float | None = None
+    win_probability: float | None = None
     """Probability by the model that `a` beats `b`; `None` without strengths."""
 
     def as_dict(self) -> dict[str, Any]:
-        return {**SystemDifference.as_dict(self), "win_probability": self.wins}
+        return {**SystemDifference.as_dict(self), "win_probability": self.win_probability}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +206,9 @@ def _rank(
     rates = [table.win_rate(at) for at in range(len(names))]
     flipped = np.array([id_ in judged.flipped for id_ in scored])
     # a system that won every comparison has no finite strength; win rates still order the systems
-    order, has_strengths = strengths or rates, strengths is not None
-    values = [strength.value for strength in order]
-    differences = _differences(aspect, names, order, has_strengths, confidence)
+    measures, has_strengths = strengths or rates, strengths is not None
+    values = [measure.value for measure in measures]
+    differences = _differences(aspect, names, measures, has_strengths, confidence)
     tests = [(code[delta.a], code[delta.b], delta.p_holm) for delta in differences]
     ranks = paired_ranks(values, tests)
     rows = []
@@ -225,7 +225,7 @@ def _rank(
             losses=int((outcomes < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
-            strength=_estimate(order[at], confidence) if has_strengths else Estimate(None),
+            strength=_estimate(measures[at], confidence) if has_strengths else Estimate(None),
             rank=None if ranks is None else ranks[at],
         )
         rows.append(row)
@@ -253,16 +253,22 @@ def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> No
 
 
 def _differences(
-    aspect: str, names: list[str], order: Any, by_model: bool, confidence: float
+    aspect: str,
+    names: list[str],
+    measures: Sequence[Linearized],
+    by_model: bool,
+    confidence: float,
 ) -> list[RankDifference]:
     differences = []
     for a, b in combinations(range(len(names)), 2):
-        if order[a].value < order[b].value:
+        if measures[a].value < measures[b].value:
             a, b = b, a
-        delta = order[a].minus(order[b])
-        wins = float(expit(delta.value)) if by_model else None
+        delta = measures[a].minus(measures[b])
+        win_probability = float(expit(delta.value)) if by_model else None
         estimate, p = _estimate(delta, confidence), delta.p_value()
-        differences.append(RankDifference(aspect, names[a], names[b], estimate, p, wins=wins))
+        differences.append(
+            RankDifference(aspect, names[a], names[b], estimate, p, win_probability=win_probability)
+        )
     return adjust_p(differences)
 
 
