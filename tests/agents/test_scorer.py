@@ -367,7 +367,7 @@ async def test_a_blank_text_settles_nothing_and_an_answer_without_usage_does():
     model = Free(replies, name="judge", capabilities=Capabilities(n=True))
     _, judge = judging(model, how="auto")
     blank = await judge(EXAMPLE.model_copy(update={"output": " "}), COHERENCE)
-    assert (blank.outcome, judge.probabilities.reads_logprobs) == ("abstained", None)
+    assert (blank.outcome, judge.probabilities.reads) == ("abstained", "undecided")
     assert (await judge(EXAMPLE, COHERENCE)).how == "logprob"
     with pytest.raises(MalformedResponse, match="no log-probabilities"):
         await judge(EXAMPLE, COHERENCE)

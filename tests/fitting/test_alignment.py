@@ -10,9 +10,8 @@ import pytest
 
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
-from textassay.fitting.api import fit_sync
+from textassay.fitting.api import alignment_of, fit_sync
 from textassay.fitting.feature_table import split_table
-from textassay.fitting.fit_tree import TreeAlignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import Fitter
 from textassay.fitting.read_table import read_table
@@ -49,7 +48,7 @@ aspects = [
 def alignment(planted, out, *, model=None, **order):
     fields = {"keep": 2, "aggregator": ("ridge",), "task": "summarization", **order}
     request = FitTree(model=model or planted.model(), out=out, **fields)
-    return TreeAlignment(request, Examples(planted.rows))
+    return alignment_of(request, planted.rows)
 
 
 async def fitted(planted, out, **order):

@@ -257,11 +257,11 @@ class RatedInput:
 
     def scaled_columns(self) -> list[tuple[Columns, MapScales]]:
         """Return `columns` with their scales, each of one judge."""
-        from textassay.estimation.columns import one_signature
+        from textassay.agreement.records import refuse_several_judges
 
         tables = self.columns()
         for table in tables:
-            one_signature(table)
+            refuse_several_judges(table.score, table.signatures)
         return [(table, self.scales_of(table)) for table in tables]
 
     def scales_of(self, table: Columns) -> MapScales:

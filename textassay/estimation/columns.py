@@ -383,14 +383,13 @@ def scales_of(columns: Columns, declared: Mapping[str, Scale]) -> MapScales:
     return MapScales(columns.scale, columns.scale)
 
 
-def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
-    """Return the signature that all scores share, empty if they have none; refuse several.
+def one_signature(columns: Columns, *, allow_change: bool) -> str:
+    """Return the first signature of the scores, empty if they have none; refuse several.
 
-    `allow_change` accepts several; it is `None` for callers that have no such option.
+    `allow_change` accepts several.
     """
     if not allow_change:
-        way_out = ", or set allow_change=true if the differences do not matter"
-        otherwise = "" if allow_change is None else way_out
+        otherwise = ", or set allow_change=true if the differences do not matter"
         refuse_several_judges(columns.score, columns.signatures, otherwise)
     return columns.signatures[0] if columns.signatures else ""
 

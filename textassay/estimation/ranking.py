@@ -185,7 +185,7 @@ def rank_systems(
 def _rank(
     aspect: str, judged: PairChoices, pair_of: Mapping[str, ComparedPair], confidence: float
 ) -> Ranking:
-    refuse_several_judges(aspect, judged.signatures, "")
+    refuse_several_judges(aspect, judged.signatures)
     scored = {id_: value for id_, value in judged.values.items() if value is not None}
     if not scored:
         raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")

@@ -16,7 +16,7 @@ from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Alignment, WatchSession, check_out
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric
-from textassay.fitting.fit_tree import TreeAlignment
+from textassay.fitting.fit_tree import GivenTreeAlignment, TreeAlignment
 from textassay.fitting.learn import FitObserver as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
@@ -29,6 +29,7 @@ from textassay.fitting.request import (
     Saliency,
     fit_request,
 )
+from textassay.methods.library.trees import BY_MODEL
 from textassay.runtime.conversation import Unit
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader
@@ -218,7 +219,10 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     if len(opened) == len(request.models):
         check_settings(request.settings, opened)
     data = _examples(examples, request)
-    return Rubric(request, data) if isinstance(request, FitRubric) else TreeAlignment(request, data)
+    kind: type[Alignment] = Rubric
+    if isinstance(request, FitTree):
+        kind = TreeAlignment if request.tree == BY_MODEL else GivenTreeAlignment
+    return kind(request, data)
 
 
 def _refuse_progress(progress: OnProgress) -> None:

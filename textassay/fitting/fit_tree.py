@@ -31,7 +31,7 @@ from textassay.fitting.request import MAX_KEEP, FitTree
 from textassay.learning.attribution import Importance
 from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.library import trees
-from textassay.methods.library.trees import BY_MODEL, PUBLISHED
+from textassay.methods.library.trees import PUBLISHED
 from textassay.prompts import TREES
 from textassay.runtime.base import Json
 from textassay.runtime.concurrency import gather
@@ -42,14 +42,11 @@ from textassay.runtime.storage.files import write_json
 
 
 class TreeAlignment(Alignment):
-    """The alignment of one tree of criteria."""
+    """The alignment of a tree of criteria that the model grows."""
 
     request: FitTree
     reported_as = "alignment"
-
-    def _find_roots(self) -> tuple[Aspect, ...]:
-        self.tree = load_tree(self.request.tree, self.task)
-        return super()._find_roots() if self.tree is None else self.tree.roots
+    _usual_keep = 4
 
     def _measure(self, aggregator: str, rows: FeatureTable) -> object:
         return importance_over_folds(aggregator, rows, self.fitter)
@@ -69,22 +66,15 @@ class TreeAlignment(Alignment):
     @property
     def _keep(self) -> int:
         """Number of criteria that are divided in a layer, from the second one on."""
-        return self.request.keep or (4 if self.tree is None else MAX_KEEP)
+        return self.request.keep or self._usual_keep
 
     @property
     def growth(self) -> Json:
         names = ("layers", "children", "keep", "saliency", "noise")
         return {name: getattr(self.request, name) for name in names} | {"keep": self._keep}
 
-    def _plan(self) -> Json:
-        origin = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
-        return super()._plan() | origin
-
-    def _author(self) -> Json:
-        return super()._author() if self.tree is None else {"tree": self.request.tree}
-
     def _check_models(self, models: Mapping[str, Model]) -> None:
-        if self.request.layers > 1 and self.tree is None:
+        if self.request.layers > 1:
             self.decomposer(models)
 
     def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
@@ -163,8 +153,6 @@ class TreeAlignment(Alignment):
 
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
         """Return the parts of the criteria, from the layer's file if an earlier call wrote one."""
-        if self.tree is not None:
-            return parts_in(self.tree, aspects)
         # the parts are stored outside of the cache: a repeated request may yield other parts, and
         # the ratings of the earlier ones would be lost
         assert self._folder is not None  # a dry run divides nothing
@@ -180,34 +168,55 @@ class TreeAlignment(Alignment):
         tree, nodes = AspectTree(aspects=self.roots), self.roots
         for layer in range(1, self.request.layers + 1):
             if layer > 1:
-                tree = tree.with_children(await self._largest(layer, nodes))
+                # all criteria of the first layer are divided
+                keep = len(nodes) if layer == 2 else self._keep
+                tree = tree.with_children(await self._largest(layer, nodes, keep))
                 nodes = tree.layer(layer)
             if not nodes:
                 break
             await self._count(tree, nodes)
 
-    async def _largest(self, layer: int, nodes: Sequence[Aspect]) -> list[Aspect]:
+    async def _largest(self, layer: int, nodes: Sequence[Aspect], keep: int) -> list[Aspect]:
         """Return a layer of maximum size, given the layer above it."""
-        # all criteria of the first layer are divided, so the largest second layer has parts of each
-        keep = len(nodes) if layer == 2 else self._keep
-        if self.tree is None:
-            decomposer = self.decomposer(self._models)
-            await gather([decomposer(node) for node in nodes[:keep]])
-            words = "how well the text does in this respect, in one sentence."
-            return [
-                Aspect(name=f"Part {layer}.{number}", definition=words, scale=SCALE, parent=node.id)
-                for node in nodes[:keep]
-                for number in range(1, self.request.children + 1)
-            ]
+        decomposer = self.decomposer(self._models)
+        await gather([decomposer(node) for node in nodes[:keep]])
+        words = "how well the text does in this respect, in one sentence."
+        return [
+            Aspect(name=f"Part {layer}.{number}", definition=words, scale=SCALE, parent=node.id)
+            for node in nodes[:keep]
+            for number in range(1, self.request.children + 1)
+        ]
+
+
+class GivenTreeAlignment(TreeAlignment):
+    """The alignment of a tree of criteria that is published, or given in a file."""
+
+    _usual_keep = MAX_KEEP
+
+    def _find_roots(self) -> tuple[Aspect, ...]:
+        self.tree = load_tree(self.request.tree, self.task)
+        return self.tree.roots
+
+    def _plan(self) -> Json:
+        return super()._plan() | {"tree": trees.tree_digest(self.tree)}
+
+    def _author(self) -> Json:
+        return {"tree": self.request.tree}
+
+    def _check_models(self, models: Mapping[str, Model]) -> None:
+        """No model writes criteria."""
+
+    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
+        return parts_in(self.tree, aspects)
+
+    async def _largest(self, layer: int, nodes: Sequence[Aspect], keep: int) -> list[Aspect]:
         # the branches with most parts, since people's ratings are not known yet
         branches = sorted(parts_in(self.tree, nodes), key=lambda branch: -len(branch.aspects))
         return [part for branch in branches[:keep] for part in branch.aspects]
 
 
-def load_tree(option: str, task: Task) -> AspectTree | None:
+def load_tree(option: str, task: Task) -> AspectTree:
     """Return the tree that an option names, every node on the judge's scale."""
-    if option == BY_MODEL:
-        return None
     if option != PUBLISHED:
         return AspectTree(aspects=on_judges_scale(trees.load(option, task)))
     if task.name not in TREES:

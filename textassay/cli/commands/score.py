@@ -440,7 +440,7 @@ def open_choice(session: Session) -> LogprobsOrSamples | None:
     from textassay.methods.method import traits_of
 
     choice = traits_of(session.method).probabilities
-    return choice if choice and choice.reads_logprobs is None else None
+    return choice if choice and choice.reads == "undecided" else None
 
 
 async def _walk(session: Session, command: ScoreCommand) -> None:

@@ -43,17 +43,18 @@ class LogprobsOrSamples:
         self._counting = asyncio.Lock()
 
     @property
-    def reads_logprobs(self) -> bool | None:
-        """Whether log-probabilities are read; `None` if the first call will decide."""
-        if self.decided:
-            return self.decided == "logprob"
-        is_able: bool | None = getattr(self.model.capabilities, self._ability)
-        return is_able
+    def reads(self) -> Literal["logprobs", "samples", "undecided"]:
+        """What is read; undecided before the first call, unless the model's abilities decide."""
+        is_able = getattr(self.model.capabilities, self._ability)
+        if not self.decided and is_able is None:
+            return "undecided"
+        does = self.decided == "logprob" if self.decided else is_able
+        return "logprobs" if does else "samples"
 
     @property
     def how(self) -> How:
         """How answers are read, by present knowledge."""
-        return self._written if self.reads_logprobs is False else "logprob"
+        return self._written if self.reads == "samples" else "logprob"
 
     def refuse(self) -> None:
         """Read samples from now on."""
@@ -72,7 +73,7 @@ class LogprobsOrSamples:
         Raises:
             MalformedResponse: This answer has no usable log-probabilities, but others had.
         """
-        if self.reads_logprobs is False:
+        if self.reads == "samples":
             return None
         try:
             result = await read()
@@ -113,10 +114,10 @@ class LogprobsOrSamples:
     @property
     def notice(self) -> str:
         """A sentence about how answers are read, for users before they pay for them."""
-        name, reads_logprobs = self.model.name, self.reads_logprobs
-        if reads_logprobs:
+        name = self.model.name
+        if self.reads == "logprobs":
             return f"reads log-probabilities of {name}"
-        if reads_logprobs is False:
+        if self.reads == "samples":
             return f"reads {self._count()}, as {name} sends no log-probabilities"
         thinks = self.model.capabilities.thinks is None
         samples = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
