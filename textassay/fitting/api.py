@@ -24,7 +24,7 @@ from textassay.fitting.request import (
     FitByModel,
     FitFromScores,
     FitRequest,
-    FitRubric,
+    FitTree,
     Noise,
     Saliency,
     fit_request,
