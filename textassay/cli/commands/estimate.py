@@ -103,7 +103,16 @@ def estimate(
         "assumes": list(dict.fromkeys(note for e in estimates for note in e.assumes)),
         **rated.left_out,
     }
-    print_tables(name_flags(estimates), document, as_json=as_json, notes=notes_of(tables))
+    notes = [*notes_of(tables)]
+    if any((c.unknown or c.other_texts) and c.rated.all() for c in tables):
+        notes.append(
+            Note(
+                "every row of the data is rated, so the judge adds nothing: give the data of all"
+                " judged texts, or beside a run its ratings alone (--ratings FILE)",
+                warning=True,
+            )
+        )
+    print_tables(name_flags(estimates), document, as_json=as_json, notes=notes)
 
 
 def _map_of(
