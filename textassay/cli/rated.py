@@ -220,7 +220,12 @@ class RatedInput:
                     f"{self.scores} does not record where its data are; give DATA after"
                     f" {self.scores}"
                 )
-            data = self.scores if run.data is None else Path(run.data)
+            data = self.scores
+            if run.data:
+                from textassay.evaluation.sources import check_present
+
+                data = Path(run.data)
+                check_present(str(data))
         # the run's field map applies to the run's file; another file may have other columns
         if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {
