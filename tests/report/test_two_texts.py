@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.pictures import png_uri
 from tests.report.test_headline import words_of
 from textassay import Run
 from textassay.report import write_report
@@ -94,6 +95,17 @@ def test_a_text_that_both_judged_is_shown_once(tmp_path):
     ]
     write_report(folders, tmp_path / "page.html")
     assert "Text of B" not in words_of((tmp_path / "page.html").read_text("utf-8"))
+
+
+def test_equal_texts_about_other_images_are_told(tmp_path):
+    folders = [
+        write_run(
+            tmp_path, str(red), [{**r, "images": png_uri(red)} for r in rows("Same")], [3] * 40
+        )
+        for red in (1, 2)
+    ]
+    [note] = Run(folders[0]).compare(folders[1]).notes
+    assert note.text.startswith("40 texts have another source or other passages in a than in b")
 
 
 @pytest.mark.parametrize("field", ["source", "context"])

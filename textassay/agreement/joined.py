@@ -288,8 +288,8 @@ class People:
         """The field that divides the data into subsets; `None` without subsets."""
         self.subsets: list[str | None] = []
         """Each row's value of that field."""
-        self._materials: list[tuple[str, str]] = []
-        """Digests of source and passages of each row."""
+        self._materials: list[tuple[str, str, str]] = []
+        """Digests of source, passages and images of each row."""
         self._examples: list[str] = []
         """Id of each row's example; the criteria of its rubric are rows as well."""
         self._human: list[Human] = []
@@ -373,8 +373,8 @@ class People:
             for example, text, human, single in rows
         )
 
-    def materials(self) -> dict[str, tuple[str, str]]:
-        """Return digests of the source and the passages that the judge saw, by id."""
+    def materials(self) -> dict[str, tuple[str, str, str]]:
+        """Return digests of the source, passages and images that the judge saw, by id."""
         return dict(zip(self._examples, self._materials, strict=True)) | self._seen_by_judge
 
     def count_other_sources(self) -> int:

@@ -43,14 +43,15 @@ def source_digest(example: Example) -> str | None:
     return _digest_words(example.source or "") or None
 
 
-def material_digests(example: Example) -> tuple[str, str]:
-    """Return digests of the source and of the passages of a text; empty without one.
+def material_digests(example: Example) -> tuple[str, str, str]:
+    """Return digests of the source, the passages and the images of a text; empty without one.
 
     The conversation is in `text_digest`, whole; the source may have a shortened one.
     White space and Unicode forms are normalized as in `text_digest`.
     """
     source = source_beside(example.source, example.messages)
-    return _digest_words(source), _digest_words(example.context or "")
+    images = " ".join(image.key for image in example.images)
+    return _digest_words(source), _digest_words(example.context or ""), _digest_words(images)
 
 
 def _digest_words(text: str) -> str:
