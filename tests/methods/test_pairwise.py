@@ -13,6 +13,7 @@ from tests.methods import judging
 from tests.pictures import png_uri
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import NoRating
+from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
 from textassay.runtime.data.dataset import PairedExamples
@@ -115,6 +116,15 @@ def test_data_without_a_second_text_are_refused(tmp_path):
     assert done.code == 2
     assert "'output_b'" in done.err
     assert "--pair system" in done.err
+
+
+@pytest.mark.parametrize("method", ["llm-score", "g-eval", "pairwise"])
+def test_a_method_that_sees_one_text_of_a_pair_says_so(method, caplog):
+    info = Examples([{"output": "x", "output_b": "y"}, {"output": "z", "output_b": "y"}]).check()
+    judge = ScriptedModel(lambda request: "Score: 4")
+    build(method, judge, task="general", aspects=["fluency"]).traits.check_data(info)
+    said = f"2 of 2 examples are pairs, and {method} judges the first text alone"
+    assert [said in one for one in caplog.messages] == [True] * (method != "pairwise")
 
 
 async def test_llmbars_recorded_counts_come_out_exactly():

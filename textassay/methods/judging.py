@@ -7,6 +7,7 @@ yes/no question and for answers in any other form.
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -43,6 +44,8 @@ PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.
 """Wires of a node that works on one example and one aspect at a time."""
 ALL_ASPECTS = {"example": "input.example", "aspects": "input.aspects"}
 """Wires of a node that works on one example and all aspects at once."""
+
+_log = logging.getLogger(__name__)
 
 
 def ask_to_write(
@@ -129,6 +132,8 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
+    compares_pairs: ClassVar[bool] = False
+    """Whether its prompts show the second text of a pair."""
     has_writer: bool = False
     """Whether `seed` and `parse_retries` also apply to what another role writes, such as a tree."""
     answerer: Answerer | None = None
@@ -250,6 +255,12 @@ class PromptMethod(TaskMethod, ABC):
                 rubric to judge by, or some have rubrics that would go unread.
         """
         check_rubrics(self.name, info, are_read=self.reads_rubrics)
+        if info.compared and not self.compares_pairs:
+            _log.warning(
+                "%d of %d examples are pairs, and %s judges the first text alone; pairwise is the"
+                " method that compares both",
+                info.compared, info.count, self.name,
+            )  # fmt: skip
         lacking = info.count - info.present["references"]
         if self._task.reference_name and lacking:
             if info.unit != "conversation":

@@ -54,6 +54,7 @@ class Pairwise(PromptMethod):
 
     name = "pairwise"
     prompt = "pairwise"
+    compares_pairs = True
     Options = PairwiseOptions
     options: PairwiseOptions
 

@@ -149,10 +149,11 @@ SHOWN_WARNINGS = (
     "textassay.runtime.calls.traits",
     "textassay.runtime.batches.batch",
     "textassay.evaluation.opening",
+    "textassay.methods.judging",
 )
 """Loggers whose warnings the command shows: samples in place of log-probabilities, an unsupported
 effort, a lost endpoint, a provider that fails or is full, a request that does not fit into a batch,
-settings of an unused role.
+settings of an unused role, pairs of which one text is judged.
 """
 
 
