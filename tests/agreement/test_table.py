@@ -4,6 +4,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.benchmark_data import benchmark
@@ -55,6 +56,17 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
     assert first["systems"] == 3
     assert first["note"] == "no interval: needs at least 5 groups, found 2"
     assert (second["level"], second["groups"], second["pearson"]) == ("group", 2, 1.0)
+
+
+@pytest.mark.parametrize("table", [list, pd.DataFrame], ids=["rows", "data frame"])
+def test_a_table_in_memory_has_scores_and_ratings(table):
+    """As a file of both has them, whatever its columns are called."""
+    rows = [
+        {"id": f"e{i}", "metrics": {"c": i % 4}, "human": {"c": i % 3}, "scores": "x"}
+        for i in range(12)
+    ]
+    found = agreement.agreement_table(table(rows), table(rows), bootstrap=0)
+    assert (found.rows[0].aspect, found.rows[0].agreement.n) == ("c", 12)
 
 
 def test_no_interval_without_resamples_and_undefined_is_null():

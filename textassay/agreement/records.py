@@ -237,6 +237,11 @@ def read_score_rows(
 
     A data set whose rows hold `metrics` serves as a file of scores too, opened or by its path.
     """
+    # a table in memory may have a column `scores`
+    if hasattr(source, "columns") or not (
+        isinstance(source, str | Path | Examples) or hasattr(source, "scores")
+    ):
+        source = Examples(source, needs_output=False, labels=labels)
     if not isinstance(source, str | Path | Examples):
         for score in source.scores:
             fields = {
