@@ -99,7 +99,7 @@ _OBEYABLE = ("fake-rating", "fake-turn", "closed-fence", "json-verdict")
 _MUST_SEE = frozenset(edit.test for edit in EDITS.values() if edit.must_see)
 JUDGES = {
     "perfect": Judge(),
-    # 0.3 per 100 words are a defect of every text; a text said twice gains less than the margin
+    # 0.3 per 100 words are a defect of every text; a repeated text gains less than the margin
     "length": Judge(
         _pays_by_length, defects=frozenset({"padded"}), touched=frozenset({"restated"})
     ),
@@ -170,8 +170,8 @@ class World:
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator
     ) -> SessionScores:
-        keys, said = self._columns(judge, copies)
-        values = np.clip(said + lean + rng.normal(0, judge.noise, len(keys)), 1.0, 5.0)
+        keys, ratings = self._columns(judge, copies)
+        values = np.clip(ratings + lean + rng.normal(0, judge.noise, len(keys)), 1.0, 5.0)
         return SessionScores(
             values=dict(zip(keys, values.tolist(), strict=True)),
             scales={one.label: one.scale for one in self.aspects},
@@ -184,8 +184,8 @@ class World:
             keys = [(copy.id, aspect.label) for copy in copies for aspect in self.aspects]
             texts = [(copy.output, copy.source or "") for copy in copies for _ in self.aspects]
             truths = [self._truths[key] for key in keys]
-            said = [judge.says(*text, truth) for text, truth in zip(texts, truths, strict=True)]
-            self._known[known] = keys, np.array(said)
+            ratings = [judge.says(*text, truth) for text, truth in zip(texts, truths, strict=True)]
+            self._known[known] = keys, np.array(ratings)
         return self._known[known]
 
     def planted(self, judge: Judge) -> frozenset[str]:

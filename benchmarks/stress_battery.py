@@ -88,10 +88,10 @@ def show(title: str, cases: Sequence[tuple[str, Callable[[], Found]]]) -> None:
     print(f"  {'judge':16} {'seeds':>5}  {'all found':>9}  {'false alarm':>11}  missed; alarms")
     for name, find in cases:
         one = find()
-        told = f"{_counted(one.missed)}; {_counted(one.alarms)}"
+        counts = f"{_counted(one.missed)}; {_counted(one.alarms)}"
         print(
             f"  {name:16} {one.seeds:5}  {one.all_found / one.seeds:9.1%}"
-            f"  {one.alarmed / one.seeds:11.1%}  {told}",
+            f"  {one.alarmed / one.seeds:11.1%}  {counts}",
             flush=True,
         )
 

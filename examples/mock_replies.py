@@ -109,8 +109,8 @@ def _as_asked(prompt: str, number: int) -> str:
             return _answers(len(_NUMBERED.findall(several[1])), judged[1], number)
         return json.dumps({"quote": judged[1], "answer": ("yes", "no")[number % 2]})
     if "one claim on each line" in prompt and (wanted := _LIST_OF.search(prompt)):
-        told = f"of the text {number} says that someone did something with somebody at some place"
-        return "\n".join(f"{i}. Claim {i} {told}." for i in range(1, int(wanted[1]) + 1))
+        claim = f"of the text {number} says that someone did something with somebody at some place"
+        return "\n".join(f"{i}. Claim {i} {claim}." for i in range(1, int(wanted[1]) + 1))
     if wanted := _LIST_OF.search(prompt):
         return "\n".join(
             f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1)
@@ -183,7 +183,7 @@ def _definition(number: int, i: int) -> str:
 def _steps(objects: list[str], number: int) -> str:
     """Return a numbered list of three or four steps for each object."""
     kept = [[*STEPS[:2], *STEPS[2 + (number + at) % 2 :]] for at in range(len(objects))]
-    lines = [step.format(told) for told, steps in zip(objects, kept, strict=True) for step in steps]
+    lines = [step.format(name) for name, steps in zip(objects, kept, strict=True) for step in steps]
     return "\n".join(f"{at}. {line}" for at, line in enumerate(lines, start=1))
 
 

@@ -22,9 +22,9 @@ from textassay.tools import ToolScorer, build, premise, tool
 )
 def numbers_kept(example: Example) -> float:
     """Compare the numbers of output and source; an output without numbers invents none."""
-    said = re.findall(r"\d+", example.output)
+    numbers = re.findall(r"\d+", example.output)
     known = set(re.findall(r"\d+", premise(example) or ""))
-    return sum(number in known for number in said) / len(said) if said else 1.0
+    return sum(number in known for number in numbers) / len(numbers) if numbers else 1.0
 
 
 EXAMPLES = [

@@ -132,7 +132,7 @@ class ThinkingServer(MockServer):
             return self._message(body, repeat)
         answer = complete(body, prompt_of(body), repeat, self.options)
         usage, room = answer["usage"], body.get("max_completion_tokens") or body.get("max_tokens")
-        told = shown = 0
+        thought_tokens = shown = 0
         for choice in answer["choices"]:
             thought, text, is_cut = self._within(choice["message"]["content"], room)
             if is_cut and not text and self.family.spent == "400":
@@ -145,12 +145,13 @@ class ThinkingServer(MockServer):
             choice["finish_reason"] = "length" if is_cut else "stop"
             if choice.get("logprobs"):
                 choice["logprobs"]["content"][:0] = _thought_tokens(self.family.thought)
-            told, shown = told + count_tokens(thought), shown + count_tokens(text)
+            thought_tokens += count_tokens(thought)
+            shown += count_tokens(text)
         beside = self.family.counts == "beside"
-        usage["completion_tokens"] = shown if beside else shown + told
-        usage["total_tokens"] = usage["prompt_tokens"] + shown + told
+        usage["completion_tokens"] = shown if beside else shown + thought_tokens
+        usage["total_tokens"] = usage["prompt_tokens"] + shown + thought_tokens
         if self.family.counts != "never":
-            usage["completion_tokens_details"] = {"reasoning_tokens": told}
+            usage["completion_tokens_details"] = {"reasoning_tokens": thought_tokens}
         self.counters.ok += 1
         return web.json_response(answer)
 

@@ -63,11 +63,11 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
     rows = chosen(table, options.rows, recorded=options.recorded, repeats=options.repeats)
     scorer = _scorer(table, data, options)
     # standard output has only the JSON document
-    told = sys.stderr if options.json else sys.stdout
-    print(*layout.heading(table), sep="\n", file=told)
+    stream = sys.stderr if options.json else sys.stdout
+    print(*layout.heading(table), sep="\n", file=stream)
     # printed before anything is asked: a whole table can cost hundreds of dollars
     costs = await estimates(scorer, rows)
-    print(*layout.estimate_lines(costs), "", sep="\n", file=told, flush=True)
+    print(*layout.estimate_lines(costs), "", sep="\n", file=stream, flush=True)
     if options.dry_run:
         return 0
     lines = await reproduce(scorer, rows, bootstrap=options.bootstrap)

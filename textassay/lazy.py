@@ -18,8 +18,8 @@ def lazy(
         package: Its `__name__`.
         names_in: The names in each module, separated by spaces; modules are relative to the
             package.
-        modules: Submodules that are public names themselves; one that lies deeper (`library.tasks`)
-            is known by its last name.
+        modules: Submodules that are public names themselves; a nested one (`library.tasks`) is
+            known by its last name.
     """
     home = {name: module for module, names in names_in.items() for name in names.split()}
     places = {module.rpartition(".")[2]: module for module in modules}

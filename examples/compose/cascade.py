@@ -32,9 +32,10 @@ class SecondOpinion:
         if cheap.value is not None and cheap.spread is not None and cheap.spread <= self.widest:
             return cheap
         score = await self.strong(example, aspect)
-        told = {"text": "the cheap judge was unsure", "value": cheap.value, "spread": cheap.spread}
+        reason = "the cheap judge was unsure"
+        unsure = {"text": reason, "value": cheap.value, "spread": cheap.spread}
         return score.model_copy(
-            update={"evidence": (told, *score.evidence), "usage": cheap.usage + score.usage}
+            update={"evidence": (unsure, *score.evidence), "usage": cheap.usage + score.usage}
         )
 
 

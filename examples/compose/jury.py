@@ -31,13 +31,13 @@ async def verdict(
     """Return the median, or abstain; a juror without a rating is never counted as a number."""
     jurors = [juror for juror in (first, second, third) if isinstance(juror, Score)]
     values = [juror.value for juror in jurors if juror.value is not None]
-    told = tuple({"text": juror.signature, "value": juror.value} for juror in jurors)
+    evidence = tuple({"text": juror.signature, "value": juror.value} for juror in jurors)
     found = {
         "id": example.id,
         "aspect": aspect.label,
         "scale": aspect.scale,
         "how": "fused",
-        "evidence": told,
+        "evidence": evidence,
     }
     if len(values) < 2:
         problem = ScoreError(type="NoQuorum", message=f"{len(values)} of 3 jurors gave a rating")

@@ -64,7 +64,7 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
 
 
 def label_of(score: Score, labels: LabelSets) -> str | None:
-    """Return the label that a score is; `None` if its aspect has none, or it lies between two."""
+    """Return the label of a score; `None` if the aspect has no labels, or it is between two."""
     scale = labels.get(score.aspect)
     if scale is None or scale.multiple or score.value is None or score.value % 1:
         return None

@@ -203,10 +203,10 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
     """Return the features that describe an aspect.
 
     A feature names an aspect if the parts of its name between slashes have all of the aspect's.
-    Features that name the target speak of it, and so do features that name no aspect at all, such
-    as `rouge1` or `nli`; features that name another aspect do not. If no feature is left, all speak
-    of it. The probability of a level and an entropy never do: a mean of these and of ratings has no
-    meaning.
+    Features that name the target describe it, and so do features that name no aspect at all, such
+    as `rouge1` or `nli`; features that name another aspect do not. If no feature is left, all
+    describe it. The probability of a level and an entropy never do: a mean of these and of ratings
+    has no meaning.
 
     Args:
         target: The aspect.

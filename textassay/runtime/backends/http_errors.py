@@ -355,7 +355,7 @@ def _of_status(
     # Clients of OpenAI and Anthropic repeat 409 and 425: a model that is being loaded, a request
     # that came too early. Proxies answer 499 if the connection to the model was closed, and servers
     # of Hugging Face and SageMaker 424 if the model failed behind them. 412, 421 and 423 (locked)
-    # speak of the server's state, and of no text either.
+    # concern the server's state, not the text, either.
     if status >= 500 or status in (409, 412, 421, 423, 424, 425, 499):
         return ServerFailed(message, status=status, retry_after=wait)
     refused.is_vague = status in (400, 422)
