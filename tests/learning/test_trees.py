@@ -106,7 +106,7 @@ def training(target=None):
     return Training(x, y, np.arange(len(x)) // 2, np.ones(3, bool), 1)
 
 
-def test_trees_come_back():
+def test_trees_are_read_as_they_were_written():
     """As they were: those that LightGBM grew, joint ones, and trees that never split."""
     x, y = data()
     grown = [fit(training()) for fit in (fit_tree, fit_forest, fit_boosting)]

@@ -131,7 +131,7 @@ def label(method: str, options: dict[str, Any], model: str) -> str:
 
 
 @pytest.mark.parametrize(("method", "options", "model"), CASES, ids=lambda part: str(part))
-async def test_requests_keys_and_signatures_are_those_of_before(method, options, model):
+async def test_requests_keys_and_signatures_have_not_changed(method, options, model):
     """Caches are still hit, and run folders comparable."""
     known = json.loads(GOLDEN.read_text(encoding="utf-8"))
     name = label(method, options, model)

@@ -51,7 +51,7 @@ class Parsed(NamedTuple, Generic[R]):
 
     samples: tuple[Sample, ...]
     """The requested number of samples."""
-    read: tuple[R, ...]
+    readings: tuple[R, ...]
     """The reading of each sample."""
     usage: Usage
     """Cost of all requests, including repeated ones."""
@@ -75,7 +75,7 @@ class Parsed(NamedTuple, Generic[R]):
     def result(self) -> R | NoRating:
         """The reading of the first sample; an answer that is cut off has none."""
         if not self.cut:
-            return self.read[0]
+            return self.readings[0]
         limit = f"{self.max_tokens} tokens, before its end; raise max_tokens"
         if self.server_limit:
             limit = f"{self.server_limit} tokens by the server, though max_tokens is"
@@ -90,7 +90,7 @@ class Parsed(NamedTuple, Generic[R]):
 
     @property
     def note(self) -> Json:
-        """The unusable answer as evidence, as it was paid for."""
+        """The unusable answer, for the evidence: it was paid for."""
         return {"text": self.text[:MAX_QUOTED], "problem": self.problem}
 
 

@@ -398,7 +398,7 @@ class LLMFuser:
         answer = await self._ask(self._prompt(example, assistance, plan))
         answers = (*answer.earlier, answer)
         samples = [sample for answer in answers for sample in answer.samples]
-        joint_answers = [joint for answer in answers for joint in answer.read]
+        joint_answers = [joint for answer in answers for joint in answer.readings]
         scores = []
         for aspect in aspects:
             about = common_fields(example, aspect, **shared)
@@ -464,7 +464,7 @@ class LLMFuser:
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
         """Return the problem of an answer; "declined" only if no other rating is missing."""
-        ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
+        ratings = answer.readings[0].ratings[: len(self.ask.task.aspects)]
         problems = [rating.reason for rating in ratings if isinstance(rating, NoRating)]
         # only for omissions another call may help
         return next((r for r in problems if r != DECLINED), DECLINED if problems else None)

@@ -401,7 +401,7 @@ class _Loop:
     ) -> Found | Inquiry:
         """Carry out an answer and return the result for the judge, or the end of the inquiry."""
         self._usage += answer.usage
-        action = answer.read[0]
+        action = answer.readings[0]
         if isinstance(action, NoAction):
             return self._refuse(action, answer, steps_left)
         self._unread = 0

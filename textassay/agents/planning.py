@@ -58,7 +58,7 @@ class StepsWriter:
             is_cut=lambda sample, text: not text or sample.finish_reason == "length",
             dry_run_answer=_STEPS,
         )
-        text = answer.read[0]
+        text = answer.readings[0]
         if answer.cut:
             problem = "did not come to an end" if text else "wrote nothing"
             raise MalformedResponse(
@@ -206,7 +206,7 @@ class Decomposer:
                 max_tokens=200 + self.count * 60,
                 dry_run_answer=dry_run_answer,
             )
-            text, listing = answer.samples[0].text, answer.read[0]
+            text, listing = answer.samples[0].text, answer.readings[0]
             # the longest list is kept, as a repair can be worse than the first answer
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing

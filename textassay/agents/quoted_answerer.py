@@ -123,13 +123,13 @@ class QuotedAnswerer:
             partial(read_quoted, question=question),
             remind_of("json"),
             retries=self.retries,
-            problem=lambda answer: _complete(answer.read[0], answer).problem or None,
+            problem=lambda answer: _complete(answer.readings[0], answer).problem or None,
             json_schema=self._schema(object_schema(**_ANSWER)),
             dry_run_answer=DRY_RUN_ANSWER,
         )
         fields = {"reason": "", "text": answer.text, "usage": answer.usage}
         fields["notes"] = thought_note(answer.samples)
-        return _complete(answer.read[0], answer).model_copy(update=fields)
+        return _complete(answer.readings[0], answer).model_copy(update=fields)
 
     async def answer_all(
         self, example: Example, questions: tuple[Aspect, ...]
@@ -160,7 +160,7 @@ class QuotedAnswerer:
                 dry_run_answer=_dry_run_answers(len(unanswered)),
             )
             usage += answer.usage
-            for at, quoted in zip(unanswered, answer.read[0], strict=True):
+            for at, quoted in zip(unanswered, answer.readings[0], strict=True):
                 answers[at] = _complete(quoted, answer)
             requested, unanswered = unanswered, [at for at in unanswered if answers[at].problem]
             if not unanswered or any(answers[at].problem == DECLINED for at in unanswered):

@@ -383,10 +383,10 @@ class Scorer:
         request = {"is_cut": never_cut, **constants.request}
         answer = await ask(prompt, read_whole, n=self.ask.n, **request)
         if all(sample.finish_reason == "filtered" for sample in answer.samples) and not any(
-            isinstance(rating, Rating) for rating in answer.read
+            isinstance(rating, Rating) for rating in answer.readings
         ):
             refuse_filtered(answer.samples[0], "every sample before its rating")
-        samples, ratings = list(answer.samples), list(answer.read)
+        samples, ratings = list(answer.samples), list(answer.readings)
         usage, notes = answer.usage, list[Json]()
         # unreadable samples differ from the rest: leaving them out would bias the mean
         unread = [
@@ -401,8 +401,10 @@ class Scorer:
         calls = [ask(chat, read_whole, draw=at, **request) for chat, at in pairs]
         for at, text, again in zip(unread, texts, await gather(calls), strict=True):
             usage += again.usage
-            notes.append({"text": text[:MAX_QUOTED], "problem": "it was asked again"})
-            samples[at], ratings[at] = again.samples[0], again.read[0]
+            notes.append(
+                {"text": text[:MAX_QUOTED], "problem": "unreadable; the judge was asked again"}
+            )
+            samples[at], ratings[at] = again.samples[0], again.readings[0]
         voted = tuple(aspect.labels) if aspect.is_nominal else ()
         score = from_samples(samples, ratings, labels=voted, usage=usage, **about)
         notes += (*truncation_note(answer.truncated_tokens), *thought_note(samples))
@@ -543,7 +545,7 @@ class JointScorer:
             answer = await self._ask(prompt, rest)
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
-            (joint,) = answer.read
+            (joint,) = answer.readings
             # only missing ratings are requested again, so no rating is replaced
             ratings |= {a.id: rating for a, rating in zip(rest, joint.ratings, strict=True)}
             # names that were not requested often mean that the judge renamed an aspect

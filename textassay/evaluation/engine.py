@@ -94,7 +94,7 @@ GRACE_SECONDS = 30.0
 
 
 _JudgedExample = tuple[Example, list[Score]]
-"""An example with its scores; empty if the run stopped before."""
+"""An example with its scores; without any if the run stopped before it was judged."""
 
 
 class EvaluationEngine:

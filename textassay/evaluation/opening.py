@@ -54,17 +54,19 @@ async def open_models(
     by_role: dict[str, Model] = {}
     for role, model in in_every_role(models, (*settings.roles, *recorded)).items():
         if isinstance(model, str):
-            of_model = uncached.for_role(role)
+            model_settings = uncached.for_role(role)
             if is_replay(model):
                 from textassay.runtime.backends.replay import with_recorded_sampling
 
-                of_model = with_recorded_sampling(model, of_model, role)
-            same = (o for name, how, o in opened if (name, how) == (model, of_model))
+                model_settings = with_recorded_sampling(model, model_settings, role)
+            same = (o for name, how, o in opened if (name, how) == (model, model_settings))
             connected = next(same, None)
             if connected is None:
                 await load_backend(model)
-                connected = await stack.enter_async_context(connect_model(model, of_model, budget))
-                opened.append((model, of_model, connected))
+                connected = await stack.enter_async_context(
+                    connect_model(model, model_settings, budget)
+                )
+                opened.append((model, model_settings, connected))
             by_role[role] = connected
         else:
             by_role[role] = model
@@ -134,7 +136,10 @@ def open_tools(
 
 
 class UsedRoles(Mapping[str, Model]):
-    """Models by role that record which roles a method uses: all, if it iterates."""
+    """Models by role that record the roles that a method looks up, also with `in`.
+
+    Names alone, as a loop yields them, record nothing; `values` and `items` record all.
+    """
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._models = models
@@ -192,7 +197,7 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     }
     if not by_role:
         return settings
-    # models with an own store, as in `fit`, also have their own batches
+    # models with a store of their own, as in `fit`, also have batches of their own
     own_batches = {"batch", "submit_only"} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(by_role.values()))

@@ -355,12 +355,12 @@ class ClaimSplitter:
             _read,
             remind_of("list"),
             retries=self.retries,
-            problem=lambda answer: None if answer.read[0] is not None else "NoClaimList",
+            problem=lambda answer: None if answer.readings[0] is not None else "NoClaimList",
             # a short sentence for each claim, and some words around the list
             max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),
         )
-        (claims,), usage = answer.read, answer.usage
+        (claims,), usage = answer.readings, answer.usage
         if claims:
             dropped = max(0, len(claims) - count)
             return Claims(items=claims[:count], dropped=dropped, usage=usage)

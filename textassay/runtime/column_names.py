@@ -76,7 +76,8 @@ BY_PLACE = {
     "system": "version model model_name model_id system_name system_id generator",
     "group": "group_id source_id doc_id document_id",
 }
-"""Names by field; the first name among the columns is used, and others are kept in `meta`.
+"""Names by field; of several columns the one that is named first here is used, and the others are
+kept in `meta`.
 `group` and `system` of `textassay/checking/words.toml` have more, which `check` reads only if the
 values fit."""
 RATERS = (

@@ -220,7 +220,7 @@ NOW = 1_760_000_000.0
         ({"x-ratelimit-reset-requests": "3s", "x-ratelimit-reset-tokens": "50s"}, 3.0),
     ],
 )  # fmt: skip
-def test_a_rate_limit_has_room_again(headers, seconds):
+def test_headers_say_when_a_rate_limit_resets(headers, seconds):
     """Durations, seconds, and times in three forms, as OpenAI, Anthropic and gateways send them."""
     found = http_errors.limit_resets_after(headers, now=lambda: NOW)
     assert found == (None if seconds is None else pytest.approx(seconds))

@@ -80,7 +80,8 @@ PROVIDERS = {
         max_bytes=2**30,  # all answers of a batch come in one
     ),
 }
-"""Providers with a batch API, by the part of a model's name before the slash."""
+"""How servers are reached whose provider has a batch API, by the part of a model's name before the
+slash."""
 
 
 class Endpoint(NamedTuple):

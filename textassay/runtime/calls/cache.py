@@ -162,8 +162,8 @@ def check_entry(value: bytes) -> None:
         decode_answer(value)
 
 
-def _is_asked_again(call: Call, response: AnyResponse) -> bool:
-    """Return whether it will be asked again under the same key, with tokens for a thought."""
+def _will_be_repeated(call: Call, response: AnyResponse) -> bool:
+    """Return whether the request will be sent again under this key, with tokens for a thought."""
     return isinstance(response, Response) and (
         response.is_unfinished
         or (call.posting.may_think and not call.posting.allowance and response.is_cut)
@@ -188,7 +188,7 @@ class StoringModel(Wrapper):
         if self._full is not None:
             raise StorageError(str(self._full)) from self._full
         response = await ask(call)
-        if _is_asked_again(call, response):
+        if _will_be_repeated(call, response):
             return response
         try:
             await self._put(call, response)

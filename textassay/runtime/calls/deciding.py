@@ -438,7 +438,7 @@ class DecidingModel(Wrapper):
             if all(answer.outcome != "invalid" for answer in response.answers):
                 break
             unusable = object_answer.samples[0].text.strip()
-            note = {"text": unusable[:200], "problem": "it was asked again"}
+            note = {"text": unusable[:200], "problem": "unreadable; the model was asked again"}
             request = request.model_copy(update=worded.remind(request, unusable))
             result = await _or_error(self._send(request, worded.posting))
             if isinstance(result, ModelError):

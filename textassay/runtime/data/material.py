@@ -1,6 +1,6 @@
 """Material for a judge: context, question, messages, images, tools and references.
 
-Has the names of fields, here and in other tools, and assembles material from several columns.
+Finds the field that the name of a column means, and assembles material from several columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from textassay.runtime.images import ENDINGS, ImageReader
 from textassay.runtime.messages import Example, with_material
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
-"""The names without alias: the fields of an example, and two that become parts of its messages."""
+"""Our own names: the fields of an example, and two that become parts of its messages."""
 OTHER_OUTPUT = "output_b"
 """Field of an example with the second text of a comparison."""
 OTHER_SYSTEM = "system_b"
