@@ -464,6 +464,19 @@ def test_rows_of_several_raters_are_joined_by_id(tmp_path, column):
     assert only_row(table).n == 20
 
 
+@pytest.mark.parametrize("rows", [
+    [{"id": n, "source": f"An article on {n} cats.", "output": f"Some {n} cats."} for n in "ab"],
+    [{"source": "One article for all. " * 4, "output": f"These are {n} cats."} for n in "abc"],
+    [{"question": f"What is {n}?", "answer": f"It is {n} of them.", "system": "A"} for n in "ab"],
+    [{"output": f"The answer number {n} is long."} | {"note": f"See text {n}."} for n in "abc"],
+])  # fmt: skip
+def test_a_table_of_texts_alone_has_no_scores_or_ratings(tmp_path, rows):
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(ConfigurationError, match="found no column with scores or ratings"):
+        textassay.check(path)
+
+
 def test_labels_that_people_do_not_use_are_refused(tmp_path):
     table = written(
         tmp_path / "a.csv", ["judge", "human"],

@@ -249,15 +249,27 @@ def _form(cells: CellReader) -> tuple[str, float]:
     return "number", next((top for top in (1, 5, 7, 10, 100) if largest <= top), math.inf)
 
 
+def _are_texts(cells: CellReader) -> bool:
+    """Return whether cells are texts rather than labels: long, or all different, of some words."""
+    if cells.kind != "words":
+        return False
+    texts = list(map(str, cells.filled))
+    longest = max(len(text.split()) for text in texts)
+    return longest > 12 or (longest > 2 and len(set(texts)) == len(texts))
+
+
 def _unknown_sides(table: RawTable, search: _SideSearch) -> ConfigurationError:
     """Return the error on unknown sides, with the command that names them."""
-    judges, people, unused = search.by_side["judge"], search.by_side["human"], search.unassigned
+    judges, people = search.by_side["judge"], search.by_side["human"]
+    unused = [name for name in search.unassigned if not _are_texts(search.columns[name])]
     # names such as `model_a` and `model_b` are not sure (3): one of them may be people's
     is_sure = any(side_of(judge).strength == 3 for judge in judges)
     if not unused and not people and len(judges) > 1 and not is_sure:
         judges, unused = [], judges
     if not unused or (len(unused) < 2 and not judges and not people):
-        return _missing_side(table, "people's ratings" if judges else "a judge's scores")
+        is_one_known = judges or people
+        missing = "people's ratings" if judges else "a judge's scores"
+        return _missing_side(table, missing if is_one_known else "scores or ratings")
     listed, first = ", ".join(map(repr, unused[:8])), shlex.quote(unused[0])
     if judges:
         query, typed = f"which column is people's: {listed}", f"--human {first}"
