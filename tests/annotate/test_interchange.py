@@ -99,14 +99,14 @@ CALLED = st.builds(
     ],
     st.sampled_from("fg"), st.sampled_from(["{}", '{"a": 1}']),
 )  # fmt: skip
-SAID = st.builds(
+MESSAGE = st.builds(
     lambda role, text: [{"role": role, "content": text}],
     st.sampled_from(["system", "user", "assistant", "critic"]), TEXTS,
 )  # fmt: skip
 MATERIAL = st.fixed_dictionaries({"id": TEXTS, "output": TEXTS}, optional={
     "source": TEXTS,
     "references": st.lists(TEXTS, max_size=2),
-    "messages": st.lists(st.one_of(SAID, CALLED), max_size=3).map(lambda some: [*chain(*some)]),
+    "messages": st.lists(st.one_of(MESSAGE, CALLED), max_size=3).map(lambda some: [*chain(*some)]),
     "passages": st.lists(
         st.fixed_dictionaries({"text": TEXTS}, optional={"id": TEXTS, "score": st.floats(0, 1)}),
         max_size=2,

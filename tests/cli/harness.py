@@ -29,7 +29,7 @@ class Outcome:
     err: str
 
     @property
-    def said(self) -> str:
+    def messages(self) -> str:
         """Standard error as one line."""
         return " ".join(self.err.split())
 
@@ -38,8 +38,8 @@ class Outcome:
         return self.ends(0)
 
     def ends(self, code: int, *words: str) -> Outcome:
-        """Return it if the command ended with this status, and said these words."""
-        missing = [one for one in words if one not in self.err and one not in self.said]
+        """Return it if the command ended with this status, and printed these words."""
+        missing = [one for one in words if one not in self.err and one not in self.messages]
         assert (self.code, missing) == (code, []), (self.out, self.err)
         return self
 
@@ -62,9 +62,9 @@ def textassay(*arguments: object) -> Outcome:
             run.main([str(argument) for argument in arguments], "textassay")
         sys.stdout.flush()
         sys.stderr.flush()
-        shown, said = (one.getvalue().decode(errors="replace") for one in (out, err))
-    assert "Traceback" not in said, said
-    return Outcome(left.value.code or 0, shown, said)
+        shown, messages = (one.getvalue().decode(errors="replace") for one in (out, err))
+    assert "Traceback" not in messages, messages
+    return Outcome(left.value.code or 0, shown, messages)
 
 
 def document(*arguments: object) -> Any:

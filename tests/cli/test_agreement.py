@@ -158,8 +158,8 @@ def test_raters_and_left_out_groups_are_explained(tmp_path):
     scores = write_lines(tmp_path / "scores.jsonl", lines)
     arguments = ("agreement", scores, people, "--raters", "--level", "group,system")
     printed = textassay(*arguments)
-    assert "2 (-1): 2 groups are averaged; 1 are left out" in printed.said
-    assert "no interval: needs at least 6 systems, found 3" in printed.said
+    assert "2 (-1): 2 groups are averaged; 1 are left out" in printed.messages
+    assert "no interval: needs at least 6 systems, found 3" in printed.messages
     assert "3 systems" in printed.out
     assert "judge-rater" in printed.out
     (row,) = document(*arguments)["raters"]
@@ -323,7 +323,7 @@ def test_what_is_left_out_of_labels_is_reported(folder, given):
     ok = next(row for row in found["labels"] if row["aspect"] == "ok")
     assert (ok["n"] + ok["tied"], ok["between"]) == (40, 0)
     assert [row["unrated"] for row in found["sets"]] == [10]
-    shown = textassay("agreement", *given).said
+    shown = textassay("agreement", *given).messages
     assert f"ok: {ok['tied']} texts are left out, since their raters' labels tie" in shown
     assert "topics: 10 texts are not rated and left out; [] says that no label applies" in shown
 

@@ -137,7 +137,7 @@ def test_a_task_shows_the_labels_of_what_is_imported_and_exported(tmp_path):
     export.write_text(f"{head}a,stars,ann,4 stars\n")
     done = textassay("ratings", "import", "csv", export, *told)
     assert done.code == 2
-    assert "'a', field 'annotators.stars': should be one of 1 star" in done.said
+    assert "'a', field 'annotators.stars': should be one of 1 star" in done.messages
     done = textassay("ratings", "import", "labelstudio", export, "-o", tmp_path / "none.jsonl")
     assert (done.code, "label-studio" in done.err) == (2, True)
     assert not (tmp_path / "none.jsonl").exists()

@@ -123,7 +123,7 @@ def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, r
 
 def test_waiting_for_room_is_reported(data, run):
     with batches_served(Faults(postponed=2)) as server:
-        said = textassay(*flags(data, run, server, *BATCH)).ok().said
+        said = textassay(*flags(data, run, server, *BATCH)).ok().messages
     assert said.count("direct/mock has no capacity for another batch yet") == 1
     assert "Enqueued token limit reached" in said
 

@@ -108,7 +108,7 @@ def test_a_table_that_cannot_be_understood_says_what_to_type_and_that_works(tmp_
     path = rated(tmp_path / "a.csv", lambda n: n % 2)
     path.write_text(path.read_text().replace("judge,human", "A,B"))
     refused = textassay("check", path).ends(2, "look alike")
-    _, _, typed = refused.said.partition("type: textassay ")
+    _, _, typed = refused.messages.partition("type: textassay ")
     textassay(*shlex.split(typed.partition(",")[0])).ok()
 
 

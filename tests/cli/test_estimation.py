@@ -118,7 +118,7 @@ def test_calibrate_and_apply(world):
     run = run_folder(world)
     done = textassay("calibrate", run, world["data"], "-o", out).ok()
     assert "mean width" in done.out
-    assert "each with the same probability" in done.said
+    assert "each with the same probability" in done.messages
     files = {"calibration.json", "report.json", "report.txt"}
     assert {path.name for path in out.iterdir()} == files
     textassay("calibrate", run, "--apply", out, "-o", second).ok()
@@ -249,7 +249,7 @@ def test_alt_test_of_words_is_that_of_their_codes(tmp_path):
     for name in ("score", "n", "omega", "rho", "passes", "over_constant", "may_stand_in"):
         assert word[name] == code[name], name
     assert any(f"       {name}  " in textassay(*of_words).ok().out for name in words)
-    assert "--metric match tests the labels as given" in textassay(*of_words[:-2]).ok().said
+    assert "--metric match tests the labels as given" in textassay(*of_words[:-2]).ok().messages
 
 
 def test_alt_test_prints_the_fixed_document(world):
@@ -289,7 +289,7 @@ def test_label_plan_draws_and_its_probabilities_are_used(world):
     data = write_lines(world["dir"] / "more.jsonl", ratings.values())
     plan = ("label-plan", world["scores"], data, "--half-width", 0.1, "--next", 10, "-o", further)
     done = textassay(*plan, "--labels", "chosen").ends(2, "no probability of having been drawn")
-    assert "after every batch" in textassay(*plan, "--labels", out).ok().said
+    assert "after every batch" in textassay(*plan, "--labels", out).ok().messages
     later = {row["id"]: row["sampling_probability"] for row in read_lines(further)}
     assert len(later) == 75
     assert all(later[one["id"]] >= one["sampling_probability"] for one in new)
@@ -326,7 +326,7 @@ def test_bad_input_is_an_error_and_never_a_number(world, change, words):
         ("label-plan", file, data, "--half-width", "0.1"),
     ):
         done = textassay(*command)
-        assert (done.code, done.out, words in done.said) == (2, "", True), (command, done.err)
+        assert (done.code, done.out, words in done.messages) == (2, "", True), (command, done.err)
     assert not folder.exists()
 
 
@@ -343,7 +343,7 @@ def test_alt_test_refuses_what_it_cannot_test(world, change, words):
     """Ratings that are missing, off the scale, of one rater, means, or of one source."""
     rows = [{**row, **change} for row in world["rows"]]
     done = textassay("alt-test", world["scores"], write_lines(world["dir"] / "alt.jsonl", rows))
-    assert (done.code, done.out, words in done.said) == (2, "", True), done.err
+    assert (done.code, done.out, words in done.messages) == (2, "", True), done.err
 
 
 def test_metrics_of_a_data_set_are_scores(world):
@@ -358,7 +358,7 @@ def test_metrics_of_a_data_set_are_scores(world):
     # without ratings two systems of a run can be compared by the judge's scores alone
     bare = write_lines(world["dir"] / "bare.jsonl", [{**row, "annotators": {}} for row in rows])
     done = textassay("estimate", world["scores"], bare, "--by", "system")
-    assert (done.code, "textassay compare RUN --systems A B" in done.said) == (2, True)
+    assert (done.code, "textassay compare RUN --systems A B" in done.messages) == (2, True)
 
 
 def test_a_table_of_scores_and_ratings_is_given_once(world):
@@ -509,7 +509,7 @@ def test_two_weeks_are_independent_samples(tmp_path):
     assert (row["paired_by"], row["n"], row["groups"], row["wins"]) == (None, 140, 70, None)
     assert row["high"] < -1 < 0.5 < row["high"] - row["low"]
     assert row["p"] < 0.001
-    assert "two independent samples" in done.said
+    assert "two independent samples" in done.messages
     assert "independent samples" in textassay("compare", *runs).out
 
 
@@ -592,8 +592,8 @@ def test_a_file_of_two_judges_is_refused(tmp_path, rated):
     ):
         done = textassay(*command)
         assert (done.code, done.out) == (2, "")
-        assert "of 'tone' come from 2 different judges ('judge-0'; 'judge-1')" in done.said
-        assert f"split them into one file per judge{which}" in done.said
+        assert "of 'tone' come from 2 different judges ('judge-0'; 'judge-1')" in done.messages
+        assert f"split them into one file per judge{which}" in done.messages
     again = write_lines(tmp_path / "again.jsonl", lines + rows)
     assert document("agreement", again, rated) == document("agreement", one, rated)
 
@@ -611,7 +611,7 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
     assert [row[name] for name in empty] == [None] * len(empty)
     assert (row["a"], row["b"]) == (3, 0.5)
     assert found["agreement"][0]["difference"] == pytest.approx(0)
-    assert "scores from 1 to 5, the other from 0 to 1, so a - b is meaningless" in done.said
+    assert "scores from 1 to 5, the other from 0 to 1, so a - b is meaningless" in done.messages
     textassay("compare", one, other, rated, "--fail-below", "0").ends(4, "inconclusive")
 
 
@@ -634,7 +634,7 @@ def test_a_few_sources_that_differ_by_the_same_give_no_interval(
     row = json.loads(done.ends(status).out)["rows"][0]
     expected = [None, None] if interval is None else pytest.approx([interval] * 2)
     assert [row["low"], row["high"]] == expected
-    assert ("that all differ equally" in done.said) == (status == 4 and sources > 1)
+    assert ("that all differ equally" in done.messages) == (status == 4 and sources > 1)
 
 
 def test_estimate_gives_no_interval_of_sources_that_are_all_equal(tmp_path):
@@ -662,13 +662,13 @@ def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
     one, other = scores(tmp_path / "one.jsonl"), scores(tmp_path / "two.jsonl", lambda at: 3)
     rows = read_lines(rated)
     bare = write_lines(tmp_path / "bare.jsonl", [{**row, "annotators": {}} for row in rows])
-    assert "no ratings in the data" in textassay("compare", one, one, bare).said
-    assert "agreement is undefined" in textassay("compare", one, other, rated).said
+    assert "no ratings in the data" in textassay("compare", one, one, bare).messages
+    assert "agreement is undefined" in textassay("compare", one, other, rated).messages
     same = write_lines(
         tmp_path / "same.jsonl", [{**r, "annotators": {"tone": [3, 3]}} for r in rows]
     )
-    assert "agreement is undefined" in textassay("compare", one, one, same).said
-    assert "undefined" not in textassay("compare", one, one, rated).said
+    assert "agreement is undefined" in textassay("compare", one, one, same).messages
+    assert "undefined" not in textassay("compare", one, one, rated).messages
 
 
 def test_meta_says_why_raters_have_no_agreement(tmp_path, rated):
@@ -686,8 +686,8 @@ def test_meta_says_why_raters_have_no_agreement(tmp_path, rated):
         {k: v for k, v in row.items() if k != "annotators"} | {"human": {"tone": 3}} for row in rows
     ]
     done = textassay("agreement", one, write_lines(tmp_path / "m.jsonl", means), "--raters")
-    assert (done.code, done.out, "no single ratings" in done.said) == (2, "", True)
-    assert "alpha" not in textassay("agreement", one, rated, "--raters").said
+    assert (done.code, done.out, "no single ratings" in done.messages) == (2, "", True)
+    assert "alpha" not in textassay("agreement", one, rated, "--raters").messages
 
 
 @pytest.mark.parametrize("change", [{"output": None}, {"output": ...}])
@@ -720,7 +720,7 @@ def test_label_plan_says_that_everything_is_rated(tmp_path, rated):
     assert row["half_width"] == row["with_all"] > 0.1
     assert row["more"] is None
     none = textassay(*plan, "--next", "5", "-o", tmp_path / "next.jsonl")
-    assert (none.code, "0 scored rows are unrated" in none.said) == (2, True)
+    assert (none.code, "0 scored rows are unrated" in none.messages) == (2, True)
     assert not (tmp_path / "next.jsonl").exists()
 
 
@@ -745,13 +745,13 @@ def test_prompts_that_have_changed_are_refused_unasked(tmp_path, server):
     (profile / "profile.toml").write_text(prompts.replace("rate.jinja", "anew.jinja"))
     before, use = server.counters.requests, ("--calibration", cal)
     done = harness.score(examples, tmp_path / "no", server, *ask, *use, **aspects)
-    assert (done.code, "another judge, prompt or setting" in done.said) == (2, True)
+    assert (done.code, "another judge, prompt or setting" in done.messages) == (2, True)
     for folder in (run, stress):
         done = textassay("resume", folder, "--api-base", server.url, "--progress", "none")
-        assert (done.code, "prompt" in done.said) == (2, True), done.out
+        assert (done.code, "prompt" in done.messages) == (2, True), done.out
     assert server.counters.requests == before
     later = tmp_path / "later"
     harness.score(examples, later, server, *ask, **aspects).ok()
     done = textassay("calibrate", later, "--apply", cal, "-o", tmp_path / "applied")
     assert (done.code, (tmp_path / "applied").exists()) == (2, False)
-    assert "the runs have different judges or settings" in textassay("compare", run, later).said
+    assert "the runs have different judges or settings" in textassay("compare", run, later).messages

@@ -217,4 +217,4 @@ def test_a_run_of_a_graph_is_resumed_in_python(tmp_path):
         evaluate_sync(data, method=graph, aspects=["fluency"], out=tmp_path / name, limit=1)
         done = textassay("resume", tmp_path / name)
         assert done.code == 2
-        assert f"made by the graph {name!r}, which is Python code" in done.said
+        assert f"made by the graph {name!r}, which is Python code" in done.messages

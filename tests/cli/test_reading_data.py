@@ -316,7 +316,7 @@ def test_columns_that_no_judge_sees_are_named_where_a_judge_is_asked(
     refused = judged(server, data, run, "--strict-columns")
     assert refused.code == 2
     way = "such as --field my_passages=context, or keep it in meta: --field my_passages=meta"
-    assert way in refused.said
+    assert way in refused.messages
     assert server.counters.requests == 0
     assert judged(server, data, run).ok().err.count(line) == 1
     assert json.loads((run / "manifest.json").read_text())["data"]["unseen"] == {"my_passages": 2}

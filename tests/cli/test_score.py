@@ -214,7 +214,7 @@ def test_flags_that_do_not_hold_for_a_role_are_named(server, data, run, tmp_path
     config = tmp_path / "flags.toml"
     config.write_text(content.format(server.url))
     more = ("--config", config, "-c", "9", "--dry-run")
-    said = score(data, run, "http://127.0.0.1:9/v1", *more).said
+    said = score(data, run, "http://127.0.0.1:9/v1", *more).messages
     words = f"[models.scorer] has settings of its own in place of {told}"
     assert words in said if told else "of its own" not in said
 

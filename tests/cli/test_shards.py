@@ -123,7 +123,7 @@ def test_resume_merges_shards_and_judges_what_they_lack(server, data, run):
     textassay("show", run).ends(2, f"but shards of one: `textassay resume {run}`")
     asked = server.counters.requests
     done = textassay("resume", run, "--rpm", "6000").ok()
-    assert f"{run} has no shard 2/3: its scores are requested now" in done.said
+    assert f"{run} has no shard 2/3: its scores are requested now" in done.messages
     assert len(verdicts(run)) == len(rows_of(run)) == 12
     assert server.counters.requests == asked + 4  # the lost line of shard 3 has an answer
 

@@ -64,8 +64,8 @@ def test_a_file_of_ratings_with_other_texts_is_not_joined(runs, tmp_path):
     new, _, rated = runs
     done = textassay("agreement", new, "--ratings", rated)
     assert done.code != 0
-    assert "40 rows of" in done.said
-    assert "other texts than the data under the same ids" in done.said
+    assert "40 rows of" in done.messages
+    assert "other texts than the data under the same ids" in done.messages
 
 
 @pytest.mark.parametrize("turned", [False, True])

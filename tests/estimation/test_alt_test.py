@@ -184,4 +184,4 @@ def test_a_source_with_most_of_the_texts_is_named(largest, said, tmp_path):
         for at in range(largest if source == 0 else 4)
     ]  # fmt: skip
     done = textassay("alt-test", *[write_lines(tmp_path / "data.jsonl", rows)] * 2)
-    assert ("30 are worth" in done.said) == said
+    assert ("30 are worth" in done.messages) == said

@@ -34,8 +34,8 @@ SCORES = 1 + (ROWS * 7 % 11) * 0.4
 RATINGS = 1 + ((ROWS * 7 % 11) * 0.35 + (ROWS * 5 % 7) * 0.2)
 RATED = np.where(ROWS < 20, RATINGS, np.nan)
 UNEVEN = np.repeat(np.arange(8), [1, 1, 2, 3, 5, 8, 16, 24])
-SAID = (np.arange(80) * 7 % 10 < 6).astype(float)
-TRUE = np.where(np.arange(80) % 5 == 0, 1 - SAID, SAID)
+VERDICTS = (np.arange(80) * 7 % 10 < 6).astype(float)
+TRUE = np.where(np.arange(80) % 5 == 0, 1 - VERDICTS, VERDICTS)
 
 
 def mean_of(values):
@@ -110,13 +110,13 @@ def test_reference_package_agrees_where_it_is_installed():
 def test_rogan_gladen_is_that_of_truescore_and_counts_sources_once():
     """The variance has both samples and their overlap; copies of a source's rows change nothing."""
     rated = np.where(np.arange(80) < 40, TRUE, np.nan)
-    found = rogan_gladen(SAID, rated, np.arange(80))
+    found = rogan_gladen(VERDICTS, rated, np.arange(80))
     assert found is not None
     assert found.share.value == pytest.approx(0.4, abs=1e-9)
     assert (found.sensitivity, found.specificity) == (1.0, pytest.approx(2 / 3))
     assert found.usable
     times = 1 + np.arange(80) % 4
-    copied = rogan_gladen(*(np.repeat(one, times) for one in (SAID, rated, np.arange(80))))
+    copied = rogan_gladen(*(np.repeat(one, times) for one in (VERDICTS, rated, np.arange(80))))
     assert copied is not None
     assert copied.share.value == pytest.approx(found.share.value)
     assert copied.share.variance == pytest.approx(found.share.variance)

@@ -123,14 +123,14 @@ def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
     run, other = tmp_path / "with", tmp_path / "without"
     told = f"tools: {', '.join([*LEXICAL, EMBEDDING])} (the default; --tools names others)"
     for more in (["--dry-run"], ["--out", run]):
-        assert average(tmp_path, *more).ok().said == told
+        assert average(tmp_path, *more).ok().messages == told
     assert manifest_in(run)["spec"]["tools"] == [*LEXICAL, EMBEDDING]
     monkeypatch.setitem(sys.modules, "wordllama", None)  # what Python does for a missing module
     (run / "scores.jsonl").write_bytes(b"")
     refused = command("resume", run, "--progress", "none")
     assert refused.code == 2
-    assert "pip install 'textassay[static]'" in refused.said
-    words = average(tmp_path, "--out", other).ok().said
+    assert "pip install 'textassay[static]'" in refused.messages
+    words = average(tmp_path, "--out", other).ok().messages
     assert words.startswith(f"tools: {', '.join(LEXICAL)} (the default; --tools names others; pip")
     assert f"pip install 'textassay[static]' adds {EMBEDDING})" in words
     assert manifest_in(other)["signature"] != manifest_in(run)["signature"]

@@ -55,7 +55,7 @@ def test_what_does_not_go_together_is_refused(server, data, run, more, says):
     """Once, also what each process would refuse."""
     done = textassay(*flags(data, run, server, *more)).ends(2, says)
     made = (run / "manifest.json").exists()
-    assert (done.said.count(says), made, server.counters.requests) == (1, False, 0)
+    assert (done.messages.count(says), made, server.counters.requests) == (1, False, 0)
 
 
 def test_without_ray_the_extra_is_named(server, data, run, monkeypatch):

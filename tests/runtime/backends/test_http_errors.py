@@ -23,12 +23,12 @@ KEY = "sk-a-Key-that-nobody-may-see-0123456789"
 HOST = ConnectionKey("host", 80, False, True, None, None, None)
 
 
-def read(status: int, said: Any, secrets: tuple[str, ...] = (), **how: Any) -> errors.ModelError:
+def read(status: int, content: Any, secrets: tuple[str, ...] = (), **how: Any) -> errors.ModelError:
     """The error of an answer, whose message, body or text is given."""
-    message = said.removeprefix("says: ") if isinstance(said, str) else None
-    if message is not None and message != said:
-        said = {"error": {"message": message}}
-    body = said.encode() if isinstance(said, str) else orjson.dumps(said)
+    message = content.removeprefix("says: ") if isinstance(content, str) else None
+    if message is not None and message != content:
+        content = {"error": {"message": message}}
+    body = content.encode() if isinstance(content, str) else orjson.dumps(content)
     return http_errors.from_status(status, {}, body, SERVER._replace(secrets=secrets), **how)
 
 

@@ -140,13 +140,13 @@ def test_images_beside_the_texts_come_before_the_source(
 
 
 def test_turns_are_shown_no_image_of_later_turns() -> None:
-    def said(text: str, address: str) -> list[Any]:
+    def parts_of_message(text: str, address: str) -> list[Any]:
         return [text, {"type": "image_url", "image_url": address}]
 
     messages = [
-        {"role": "user", "content": said("First", URL)},
+        {"role": "user", "content": parts_of_message("First", URL)},
         {"role": "assistant", "content": "A cat."},
-        {"role": "user", "content": said("Second", URL + "2")},
+        {"role": "user", "content": parts_of_message("Second", URL + "2")},
         {"role": "assistant", "content": "A dog."},
     ]
     turns = list(Examples([{"messages": messages, "images": [URL + "0"]}], unit="turn"))

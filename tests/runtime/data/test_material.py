@@ -131,10 +131,10 @@ def test_a_file_is_named_where_it_stood() -> None:
     )
 
 
-def chat(*said: str, role: str = "user") -> list[dict[str, str]]:
+def chat(*texts: str, role: str = "user") -> list[dict[str, str]]:
     """Return messages of a user and an assistant in turn."""
     roles = [role, "assistant" if role == "user" else "user"]
-    return [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
+    return [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
 
 
 CALLING = [

@@ -434,15 +434,24 @@ def test_traces_of_mlflow_have_assessments_by_judges_and_people(tmp_path: Path) 
     Raters keep their names, replaced assessments do not count, and all are kept.
     """
 
-    def said(name: str, value: Any, rater: str = "", **more: Any) -> dict[str, Any]:
+    def assessment(name: str, value: Any, rater: str = "", **more: Any) -> dict[str, Any]:
         source = {"source_type": "HUMAN" if rater else "LLM_JUDGE", "source_id": rater or "m"}
         return {"assessment_name": name, "source": source, "feedback": {"value": value}, **more}
 
     truth = {"assessment_name": "expected_response", "source": {"source_type": "HUMAN"},
              "expectation": {"value": "1967"}}  # fmt: skip
     assessments = [
-        [said("ok", "yes"), said("ok", 4, "ann"), said("ok", 1, "bob@x.org", valid=False), truth],
-        [said("ok", "no"), said("ok", 3, "bob@x.org"), said("note", "why not?", "ann")],
+        [
+            assessment("ok", "yes"),
+            assessment("ok", 4, "ann"),
+            assessment("ok", 1, "bob@x.org", valid=False),
+            truth,
+        ],
+        [
+            assessment("ok", "no"),
+            assessment("ok", 3, "bob@x.org"),
+            assessment("note", "why not?", "ann"),
+        ],
         [],
     ]
     chat = {"messages": [{"role": "user", "content": "When?"}]}
