@@ -172,6 +172,7 @@ def test_a_key_that_is_not_set_is_named_as_the_parameter():
     [
         ("max_cost= cannot be enforced", "--max-cost cannot be enforced"),
         ("give price=(IN, OUT), or", "give --price IN,OUT, or"),
+        ("or pass chosen=True", "or pass --labels chosen"),
         ("a limit (timeout=SECONDS)", "a limit (--set timeout=SECONDS)"),
         ("leave out seed=: it", "leave out --seed: it"),
         ("leave out batch=True.", "leave out --batch."),

@@ -143,11 +143,13 @@ async def write() -> None:
     """Write the facts of all cases, and say which are new or have changed."""
     known = json.loads(GOLDEN.read_text(encoding="utf-8"))
     facts = {label(*case): await facts_of(*case) for case in CASES}
-    for name, fact in facts.items():
-        if fact != known.get(name):
-            state = "changed" if name in known else "new"
-            refused = f"; the method refuses it: {fact['refused']}" if "refused" in fact else ""
-            print(f"{state}: {name}{refused}")
+    for method, options, model in CASES:
+        name = label(method, options, model)
+        fact, before = facts[name], known.get(name)
+        if fact != before:
+            state = "changed" if before else "new"
+            outcome = f"refused with a {fact['refused']}" if "refused" in fact else "requests"
+            print(f"{state}: {method}, model {model}, options {options}: {outcome}")
     GOLDEN.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 

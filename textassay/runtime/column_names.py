@@ -85,8 +85,6 @@ RATERS = (
     "reviewer_id", "assessor", "expert", "coder", "bewerter", "person", "user", "user_id",
 )  # fmt: skip
 """Names of the column of raters in tables with a row per rating, the surest first."""
-_SURE = 6
-"""The number of `RATERS` that mean raters in any table; a `user` may also be who asked."""
 
 
 def plain_name(name: str) -> str:
@@ -95,8 +93,12 @@ def plain_name(name: str) -> str:
 
 
 def names_rater(column: str) -> bool:
-    """Return whether a column's name means raters in any table, such as `Rater ID`."""
-    return plain_name(column) in map(plain_name, RATERS[:_SURE])
+    """Return whether a column's name means raters in any table, such as `Rater ID`.
+
+    Others of `RATERS` may mean something else in a table with a row per text: a `user` who asked.
+    """
+    sure = RATERS[: RATERS.index("reviewer")]
+    return plain_name(column) in map(plain_name, sure)
 
 
 def columns_named(names: Iterable[str], columns: Iterable[str]) -> list[str]:
