@@ -866,3 +866,54 @@ def test_ratings_in_other_languages_tables_and_sections_are_read(aspect, answer)
 )  # fmt: skip
 def test_other_aspects_scales_and_quotations_in_other_languages_are_not_read(aspect, answer):
     assert value_of(answer, aspect=aspect) is None
+
+
+MACHINE_FORMS = [
+    '<rating value="4"/>', '<result><score value="4" max="5"/></result>',
+    '<scores fluency="4" style="2"/>', '<result aspect="fluency" score="4" />\nIt flows.',
+    '{"reason": "It reads "well" and ends, "score": 4}', "{ reason: Two slips, one bad, score: 4 }",
+    "score_given: 4\ncomment: fine", "points_awarded: 4\npoints_possible: 5",
+    "rating: 4\nscale: 1-5\nnotes: 2 gaps", "4\\n\\nIt flows.\\n",
+    "It has 2 slips.\\n\\nRating: 4\\n", 'name,rating,comment\nfluency,4,"short, but fine"',
+    "| Aspect | Max | Rating |\n|---|---|---|\n| Fluency | 5 | 4 |\n| Style | 5 | 3 |",
+    "## Fluency\n> 4\n\n## Style\n> 2",
+    "I rate the fluency of this text as follows:\n\n4 - It flows.",
+    "### 1. Style\n**2/5** dull\n\n### 2. Fluency\n**4/5** flows\n\n### 3. Tone\n**1/5** cold",
+    "I take the sentences one after another.\n\n**Fluency: 4**", "2(5) = 10 holds. Fluency: 4",
+    'I evaluate fluency as "4". It flows.', 'I would answer with "[[4]]".',
+    'I would rate it as "Rating: 4".',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", MACHINE_FORMS)
+def test_tags_damaged_objects_tables_and_marked_values_are_read(answer):
+    assert value_of(answer, aspect="fluency") == 4
+
+
+def test_parts_in_points_and_their_total_are_read_on_the_scale_of_the_total():
+    table = (
+        "| Part | {} | {} |\n|---|---|---|\n| A | 20 | 40 |\n| B | 20 | 60 |\n| Total | 40 | {} |"
+    )
+    of_hundred = {"aspect": "overall quality", "scale": (0.0, 100.0)}
+    assert value_of(table.format("Points", "Max", 100), **of_hundred) == 40
+    assert value_of(table.format("Score", "Out of", 200), **of_hundred) is None
+    parts = "- A: 30/30\n- B: some steps are missing, 10/70\n\nTotal: 40/100"
+    assert value_of(parts, **of_hundred | {"aspect": "correctness"}) == 40
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '<rating value="4" max="10"/>', '<rating value=""/>', '<scores style="4" depth="2"/>',
+        '<rating min="1" max="5"/>', 'The page has `<rating value="4"/>` in it.',
+        '{"reason": "So "fine", and "score": 4 of 10', '{"score": 4 errors, "reason" x}',
+        '{"style": 4, "tone" 3}', '{"score": 3 "score": 4, x}', '{"max_score": 4, "reason" x}',
+        '{"score": 4, "out_of": 10, "reason" "x"}', "points_lost: 4\ncomment: fine",
+        "points_possible: 5", 'name,count\nfluency,4,"none, really"', "> 4 slips", "It says:\n> 4",
+        "| Aspect | Max | Rating |\n|---|---|---|\n| Fluency | 10 | 4 |\n| Style | 10 | 3 |",
+        "### 1. Style\n**2/5** dull\n\n### 2. Tone\n**4/5** flows", 'The text ends with "4".',
+        'The text ends with "Rating: 4".', "## Style\n> 4\n\n## Tone\n> 2",
+    ],
+)  # fmt: skip
+def test_other_tags_objects_tables_and_quoted_values_are_not_read(answer):
+    assert value_of(answer, aspect="fluency") is None

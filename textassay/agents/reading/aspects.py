@@ -75,6 +75,8 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
             shorter.append(f"{last} of the {beside}")
         if re.fullmatch(_VAGUE, last):
             labels += [last, *([beside] if beside else rest)]
+        if name.startswith("overall"):
+            labels.append("total")
         if name.endswith(("ingness", "fulness", "lessness")):
             labels.append(name.removesuffix("ness"))
         if name.endswith("bility"):
@@ -106,7 +108,7 @@ def _name_pattern(own: str) -> re.Pattern[str]:
     return re.compile(rf"(?i){own}(?:\s{NOUN})?")
 
 
-def without_other_aspects(plain: str, own: str) -> str:
+def without_other_aspects(plain: str, own: str, top: float) -> str:
     """Return the text without the ratings of other aspects beside the asked one.
 
     Covers pairs (`Fluency: 4, Style: 3`), rows of a table, and sections under headings; the grammar
@@ -120,7 +122,7 @@ def without_other_aspects(plain: str, own: str) -> str:
     plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
-    plain = with_own_cell(plain, name)
+    plain = with_own_cell(plain, name, top)
     return blank_out(plain, _other_sections(plain, name))
 
 
@@ -164,7 +166,8 @@ def _own_pair(line: str, own: str) -> str:
 
 # ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency   Criterion: Fluency
 _HEADING = lazy_pattern(
-    r"(?mi)^[ \t]*+(?:(?P<mark>#{1,6}|\d{1,2}[.)]|[A-H][.)]|[-•]|\[(?=[^\]\n]+\]))[ \t]*+)?"
+    r"(?mi)^[ \t]*+(?:(?P<mark>#{1,6}(?:[ \t]*\d{1,2}[.)])?|\d{1,2}[.)]|[A-H][.)]|[-•]"
+    r"|\[(?=[^\]\n]+\]))[ \t]*+)?"
     r"(?:(?:for|regarding)[ \t]+)?"
     rf"(?:(?:{NOUN}|(?P<called>criteri(?:a|on)|aspect|dimension|metric))[ \t]*(?:of|for|:)[ \t]*)?"
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d\]]{0,40}?)\]?[ \t]*+"

@@ -273,7 +273,6 @@ _WISHED_OF_TEXT = lazy_pattern(
 _DEFINITE = lazy_pattern(
     rf"(?:\b(?:it|this|that)|\b(?:the|this)\s(?:[\w-]+\s){{0,2}}{TEXTS})\s*(?:\w+ly\s)?\Z|(?<!\w)(?P<rating>{RATING})\b"
 )
-_ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
 
 # its style merits no more than a 3, I can't give it more than a 3, it can't exceed a 3
@@ -295,7 +294,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     is_level = (
         not by_judge
         and place.behind.lstrip().startswith(":")
-        and _ENDS_IN_RATING.search(place.clause)
+        and any(name.end() == len(place.clause) for name in _RATING.finditer(place.clause))
     )
     return bool(
         is_level
@@ -345,7 +344,7 @@ def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
 _RATING = lazy_pattern(rf"(?i)(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
-    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|(?:points|score)\s(?:awarded|given|earned))\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
 )
 
 

@@ -110,13 +110,12 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
         left_out.add("whole")
     if mine and several:
         left_out |= {"unnamed", "rating"}
-    total = sum(one.statement.value for one in labeled)
     numbers = [
         one
         for one in numbers
         if one.owner not in left_out
         or (one.owner == "rating" and one.rank == "stated")
-        or (one.owner == "whole" and not mine and one.statement.value == total)
+        or (one.owner == "whole" and not mine and _sums_up(one.statement, labeled))
     ]
     ratings = [one for one in numbers if one.rank == "stated"]
     ratings = ratings or [one for one in numbers if one.rank == "said" or one in mine]
@@ -134,6 +133,13 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     sentences = [one.sentence for one in ratings]
     revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
     return [one.statement for one in ratings], [one.statement for one in revising]
+
+
+def _sums_up(whole: Statement, parts: list[RankedNumber]) -> bool:
+    """Return whether a rating is the sum of others, or out of more points than each of them."""
+    tops = [one.statement.top or 0.0 for one in parts]
+    is_sum = whole.value == sum(one.statement.value for one in parts)
+    return is_sum or (whole.top is not None and min(tops) > 0 and max(tops) < whole.top)
 
 
 # Example:   of several lines

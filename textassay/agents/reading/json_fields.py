@@ -14,12 +14,18 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
+from textassay.agents.reading.json_in_prose import (
+    FoundJson,
+    JsonObject,
+    find_json,
+    normalize_key,
+    object_of,
+)
 from textassay.agents.reading.outcomes import DECLINED, NoRating, RatingForm
-from textassay.agents.reading.scales import is_scale, numbers_of
+from textassay.agents.reading.scales import SCALE_NAME, is_scale, numbers_of
 from textassay.agents.reading.sentences import reports_below
 from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
-from textassay.agents.reading.words import NOUN, any_of
+from textassay.agents.reading.words import NOUN
 from textassay.lazy import lazy_pattern
 from textassay.runtime.declining import declines
 
@@ -153,16 +159,15 @@ def read_json_fields(
 ) -> list[RatingField] | NoRating:
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[RatingField]()
-    for value, start, end in find_json(plain, lenient=True) if "{" in plain else ():
-        if not any(isinstance(one, JsonObject) for one in _items_of(value)):
-            continue  # [[4]] is a mark of the rating
-        fields.append(RatingField(start, end))
+    for value, start, end in _objects_in(plain):
         in_order = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
         found = [
             (field, rating_of_field(field.value, scale, form, labels))
             for field in _ratings_among(in_order, own)
         ]
         kinds = {field.kind for field, number in found if number is not None}
+        if plain[start] != "<" or kinds:
+            fields.append(RatingField(start, end))
         counts = _is_answer(plain, start, own, names_aspect="own" in kinds)
         for field, number in found:
             if number is not None:
@@ -170,9 +175,37 @@ def read_json_fields(
                 statement = Statement(number, None, span, end)
                 other_scale = other_scale_beside(field, scale)
                 fields.append(RatingField(start, end, statement, counts, other_scale))
-            elif "own" not in kinds and not (kinds and _is_remark(field)):
+            elif plain[start] != "<" and "own" not in kinds and not (kinds and _is_remark(field)):
                 return _no_rating_in(field)
     return fields
+
+
+# <rating value="4" max="5"/>
+_ELEMENT = lazy_pattern(
+    r"<(?P<name>[A-Za-z]\w{0,30})(?P<inside>(?:\s+[\w-]{1,30}=[\"'][^\"'<>\n]{0,80}[\"'])+)\s*/?>"
+)
+# score: 4 of an object that cannot be read
+_PAIR = lazy_pattern(
+    r"[{,\n\"']\s{0,20}[\"']?(?P<key>[^\W\d][\w -]{0,30})(?:[\"']\s|[\"']?\s?[:=])\s?"
+    r"[\"']?(?P<value>-?\d+(?:\.\d+)?)[\"']?(?=\s*[,}\n\"])"
+)
+
+
+def _objects_in(plain: str) -> list[FoundJson]:
+    """Return the objects of an answer: of JSON, perhaps damaged, and the attributes of XML."""
+    found = list[FoundJson]()
+    if "{" in plain:
+        found += find_json(plain, lenient=True)
+        start = plain.index("{")
+        if not found and plain[:start].strip().lower() in ("", "json"):
+            pairs = [(one["key"], one["value"]) for one in _PAIR.finditer(plain, start)]
+            found += [FoundJson(object_of(pairs), start, len(plain))] if pairs else []
+    if "=" in plain and "<" in plain:
+        for tag in _ELEMENT.finditer(plain):
+            pairs = re.findall(r"([\w-]+)=[\"']([^\"']*)", tag["inside"])
+            found.append(FoundJson(object_of([(tag["name"], object_of(pairs))]), *tag.span()))
+    # [[4]] is a mark of the rating
+    return [one for one in found if any(isinstance(x, JsonObject) for x in _items_of(one.value))]
 
 
 def _ratings_among(found: list[JsonField], own: str) -> list[JsonField]:
@@ -230,15 +263,6 @@ def rating_of_field(
     return float(value)
 
 
-_SCALE = any_of(
-    "max(?:imum)? min(?:imum)? highest lowest top best upper full out possible total bound scale"
-    " range denominator"
-)
-_RATED = any_of("score rating value marks? points? of the grading")
-# max score   out of   total points possible
-_SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
-
-
 def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     """Return the field that names another scale than the asked one; empty for none."""
     beside_name = _name_of(field.key)["scale"]
@@ -247,7 +271,7 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     for holder in field.objects:
         for key, value in holder.items():
             name = _name_of(key).string
-            if key == field.key or not _SCALE_NAME.fullmatch(name):
+            if key == field.key or not SCALE_NAME.fullmatch(name):
                 continue
             numbers = numbers_of(value)
             is_sum = "total" in name and [2 * n for n in numbers] == [sum(numbers_of(holder))]
@@ -297,7 +321,7 @@ def _place(
 ) -> tuple[int, int]:
     """Return the place of the value of one of an object's fields, or of the object."""
     pattern = (
-        rf"(?:[\"']|[{{,]\s{{0,20}}){re.escape(field.key)}(?:\\?[\"'])?\s{{0,20}}:\s{{0,20}}[\"']?"
+        rf"(?:[\"']|[{{,]\s{{0,20}}|<[^<>]*?\s){re.escape(field.key)}(?:\\?[\"'])?\s{{0,20}}[:=]?\s{{0,20}}[\"']?"
         r"(?P<value>[^\s\"',}]{1,40})"
     )
     places = [one.span("value") for one in re.compile(pattern).finditer(text, start, end)]

@@ -167,7 +167,8 @@ def normalize_key(name: object) -> str:
     return re.sub(r"[\s-]+", "_", str(name).strip().lower())
 
 
-def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+def object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
+    """Return the object of pairs of a key and a value."""
     parsed = JsonObject(pairs)
     if len(parsed) < len(pairs):
         # Python's parser keeps the last of equal keys in silence; a judge that says both says
@@ -182,5 +183,5 @@ def _integer(digits: str) -> float:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_constant=lambda _: None, strict=False
+    object_pairs_hook=object_of, parse_int=_integer, parse_constant=lambda _: None, strict=False
 )

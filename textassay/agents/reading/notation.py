@@ -58,6 +58,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         if len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1:
             plain = plain.replace("%", " ")
         plain = _PERCENT.sub(lambda match: match[1].ljust(len(match[0])), plain)
+    if scale[1] <= 1 and ": ." in plain:
+        plain = re.sub(r"(?<=:)[ ](?=\.\d)", "0", plain)  # Score: .5
     if "~~" in plain:
         plain = re.sub(r"~~[^~\n]{1,80}~~", lambda match: " " * len(match[0]), plain)
     if "\n===" in plain:
@@ -173,6 +175,8 @@ def plain_text(text: str) -> str:
 
     Every character stays at its place.
     """
+    if "\\n" in text and "{" not in text and "\n" not in text.strip():
+        text = re.sub(r"\\n(?![a-z])", " \n", text)  # escaped ends of lines
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
     if any(sign in text for sign in ("<", "[", "{", ") ")):
         # Rating: <3>

@@ -10,7 +10,7 @@ from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.sentences import names_rating
 from textassay.agents.reading.values import is_quoted, number_in
-from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER
+from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER, any_of
 from textassay.lazy import lazy_pattern
 
 
@@ -35,6 +35,13 @@ def is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:
     )
 
 
+_SCALE = any_of(
+    "max(?:imum)? min(?:imum)? highest lowest top best upper full out possible total bound scale"
+    " range denominator"
+)
+_RATED = any_of("score rating value marks? points? of the grading")
+# max score   out of   total points possible
+SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
@@ -46,7 +53,7 @@ _SCALES = (
     # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
     (
         ("scale", "rang", " from", " between"),
-        rf"{_A}(?:\w{{1,12}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
+        rf"{_A}(?:[^\W\d]\w{{0,11}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
         r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         # not: a range of 6 to 8 weeks
@@ -80,8 +87,8 @@ _SCALES = (
     (("scale",), rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b"),
     # the maximum is 10, best possible score: 10
     (
-        ("max", "highest", "best", "top", "full", "perfect"),
-        r"\b(?P<top>max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
+        ("max", "highest", "best", "top", "full", "perfect", "points possible"),
+        r"\b(?P<top>max(?:imum)?|highest|best|top|full|perfect|points(?=\spossible))(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
         rf"[ ]{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right)\b)",
     ),

@@ -180,11 +180,12 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 
 # "4" - it reads well   the rating is "4"
 _ALONE_IN_QUOTES = lazy_pattern(
-    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}«\s?\Z"
+    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
 )
 # > **Score: 4**, with its emphasis as spaces
 _CALLOUT = lazy_pattern(
-    r"\s*>(?:[ ]{3,}|(?=.*[ ]{3}\Z))\s*(?:(?P<name>[^:：=>→\n]{1,40}?)\s*[:：=→–—-])?\s*\Z"
+    r"\s*>(?:[ ]{3,}|(?=.*[ ]{3}\Z)|(?=[ ]?\Z))\s*"
+    r"(?:(?P<name>[^:：=>→\n]{1,40}?)\s*[:：=→–—-])?\s*\Z"
 )
 
 
@@ -195,10 +196,11 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
     if lead.lstrip().startswith(">") and lead.strip() != ">>>":
         block = _CALLOUT.match(lead)
         name = (block["name"] or sentence.above.strip("#* ")) if block else ""
+        name = "" if name.startswith(">") else name
         is_named = names_rating(name) or sentence.names_aspect(name)
         return not name or not is_named
     return is_quoted(plain, sentence.line, start) and not (
-        plain[match.end() : match.end() + 2].strip()[:1] in ('"', "”", "»")
+        plain[match.end() : match.end() + 3].strip(" ]")[:1] in ('"', "”", "»")
         and _ALONE_IN_QUOTES.match(plain[:start] if sentence.is_first else lead)
     )
 
@@ -304,4 +306,4 @@ def is_below_rating_name(sentence: Sentence, before: str) -> bool:
         return False
     name = sentence.above.strip(" #*:-=_")
     is_name = names_rating(name) or sentence.names_aspect(name)
-    return 0 < len(name) < 60 and is_name
+    return is_name and (0 < len(name) < 60 or name.endswith("as follows"))

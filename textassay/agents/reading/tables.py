@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 
 from textassay.agents.reading.notation import blank_out
+from textassay.agents.reading.scales import SCALE_NAME
 from textassay.agents.reading.words import KIND, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
-_RATED = lazy_pattern(rf"(?i)(?:{KIND}\s)*(?:{NOUN}|points)(?:\s?[(\[][^()\[\]]{{0,30}}[)\]])?")
+_RATED = lazy_pattern(
+    rf"(?i)(?:{KIND}\s)*(?:{NOUN}|points|awarded)(?:\s?[(\[][^()\[\]]{{0,30}}[)\]])?"
+)
 _VALUE = lazy_pattern(rf"(?i){NUMBER}(?:\s?/\s?\d+|\sout\sof\s\d+)?")
 
 
-def with_own_cell(plain: str, own: re.Pattern[str]) -> str:
-    """Return the text with `→` before the cell that rates the aspect, and its table as spaces."""
+def with_own_cell(plain: str, own: re.Pattern[str], top: float) -> str:
+    """Return the text with `→` before the cell that rates the aspect, and its table as spaces.
+
+    A table with a column of the highest ratings has none where that is not `top`.
+    """
     at = 0
     for block in re.split(r"(\n\s*\n)", plain):
-        cell = _own_cell(block, own)
+        cell = _own_cell(block, own, top)
         if cell is not None:
             start, end = at + cell[0], at + cell[1]
             spans = [(at, start), (end, at + len(block))]
@@ -26,7 +32,7 @@ def with_own_cell(plain: str, own: re.Pattern[str]) -> str:
     return plain
 
 
-def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
+def _own_cell(block: str, own: re.Pattern[str], top: float) -> tuple[int, int] | None:
     """Return the place of the cell that rates the aspect in a table, if the block is one."""
     lines = [line for line in re.finditer(r"[^\n]+", block) if line[0].strip(" \t|:+-")]
     if len(lines) < 2:
@@ -45,7 +51,7 @@ def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
         mine = [n for n, row in enumerate((titles, *body), start=-1) if own.fullmatch(row[0])]
         found = (mine[0], 1) if len(titles) == 2 and len(mine) == 1 else None
     else:
-        found = _place(titles, body, own)
+        found = _place(titles, body, own, top)
     if found is None:
         return None
     row, column = found
@@ -60,7 +66,9 @@ def _cells(line: re.Match[str], between: str) -> list[tuple[int, int]]:
     bar = r"\|?" if "|" in between else ""
     begin = len(re.match(rf"[ ]*{bar}[ ]*", line[0])[0])  # type: ignore[index]
     text = re.sub(rf"[ ]*{bar}[ ]*\Z", "", line[0])
-    signs = [match.span() for match in re.compile(between).finditer(text, begin)]
+    # style,"short, but dull",4
+    bare = re.sub(r"\"[^\"]*\"", lambda match: "x" * len(match[0]), text)
+    signs = [match.span() for match in re.compile(between).finditer(bare, begin)]
     starts = [begin, *(end for _, end in signs)]
     ends = [*(start for start, _ in signs), len(text)]
     at = line.start()
@@ -68,12 +76,15 @@ def _cells(line: re.Match[str], between: str) -> list[tuple[int, int]]:
 
 
 def _place(
-    titles: list[str], body: list[list[str]], own: re.Pattern[str]
+    titles: list[str], body: list[list[str]], own: re.Pattern[str], top: float
 ) -> tuple[int, int] | None:
     """Return row and column of the rating: below the name, or beside it below a title for it."""
     names = [n for n, title in enumerate(titles) if own.fullmatch(title)]
-    rated = [n for n, title in enumerate(titles) if _RATED.fullmatch(title)]
     mine = [n for n, row in enumerate(body) if any(map(own.fullmatch, row[:2]))]
+    tops = [n for n, title in enumerate(titles) if SCALE_NAME.fullmatch(title.lower())]
+    rated = [n for n, title in enumerate(titles) if _RATED.fullmatch(title) and n not in tops]
+    if tops and mine and body[mine[0]][tops[0]] != f"{top:g}":
+        return None
     if len(names) == 1:
         labeled = [n for n, row in enumerate(body) if _RATED.fullmatch(row[0])]
         rows = labeled if len(body) > 1 else [0]

@@ -121,7 +121,7 @@ _NUMBERED = lazy_pattern(
     + "|".join(
         (
             # $4   #4   v_4   >4
-            r"(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>-])[<>≤≥]=?\s?|[^\W\d_]-|:\d",
+            r"(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])[<>≤≥]=?\s?|[^\W\d_]-|:\d",
             # the second of two: 3-4   3 goals to 4   5 - 4
             r"\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s",
             # x = 4   the top 4   all 4
@@ -144,7 +144,9 @@ _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
 _DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
-_PRONOUN = lazy_pattern(r"(?i)\s(?:that|which|who|of|could|can|might|may|cannot|does|has|i)\b")
+_PRONOUN = lazy_pattern(
+    r"(?i)\s(?:that|which|who|of|after|by|at\sa|another|could|can|might|may|cannot|does|has|i)\b"
+)
 _RIGHT = (
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
     r"\s(?:(?:to\s)?be\s)?(?:(?!not|never|hardly|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
@@ -155,7 +157,7 @@ _RIGHT = (
 _DEFINES = lazy_alternatives(
     "(?i)",
     # 15 * 4 = 60   1 = not toxic   5 a perfect text
-    sign=r"\s?(?:[×÷^/\\]|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示"
+    sign=r"\s?(?:[×÷^/\\]|\(\d+\)\s?=|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示"
     r"|[ ]an?\s[a-z]+)",
     # 5 means toxic   4 or 5 means clear
     meaning=rf"(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates"
@@ -169,7 +171,7 @@ _DEFINES = lazy_alternatives(
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
-_LIST_MARK = lazy_pattern(r"[ \t]{0,8}(?:[-•*][ \t])?[(]?")
+_LIST_MARK = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•*]|#{1,6})[ \t])?[(]?")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
 # 1. Flow? ... Answer: 3   not: 5. It flows. ... My rating: 3
 _LATER_ITEM = lazy_pattern(
@@ -235,7 +237,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
     before = text[max(0, start - 80) : start]
     # a **5** is perfect, with its emphasis as spaces
-    if before.endswith("  ") and before.rstrip()[-1:].isalnum():
+    if before.endswith("  ") and before.rstrip(" ")[-1:].isalnum():
         gap = re.match(r"[ ]{2,4}(?=[a-z])", text[end : end + 5])
         end += len(gap[0]) - 1 if gap else 0
     # articles and the judge are no letters

@@ -226,7 +226,8 @@ REPORTING = any_of(
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
-    r"facts points(?!\s?:) claims sentences? questions items criteria details statements errors"
+    r"facts points(?!(?:\s(?:awarded|given|earned))?\s?:) claims sentences?"
+    " questions items criteria details statements errors"
     " answers references requirements arguments events keywords sources citations topics steps?"
     " words?"
     " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
