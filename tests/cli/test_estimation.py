@@ -79,8 +79,8 @@ def test_estimate_prints_the_fixed_document(world):
     assert ("corrected" in table.out, "drawn by chance" in table.err) == (True, True)
     only = write_lines(world["dir"] / "rated.jsonl", world["rows"][:45])
     idle = "every row of the data is rated, so the judge adds nothing"
-    assert idle in textassay("estimate", world["scores"], only).said
-    assert idle not in table.said
+    assert idle in textassay("estimate", world["scores"], only).messages
+    assert idle not in table.messages
     chosen = document("estimate", world["scores"], world["data"], "--labels", "chosen")["rows"][0]
     assert chosen["corrected"]["low"] is chosen["labels_only"]["high"] is None
     assert chosen["corrected"]["value"] is not None
