@@ -687,7 +687,19 @@ def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
     key = _key_of(name, layout, inside)
     path = ".".join([key, *inside])
     problem = _problem(first["type"], first["input"], first["msg"])
-    if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
+    given = first["input"]
+    several = given.values() if isinstance(given, Mapping) else given
+    if (
+        name == "human"
+        and isinstance(given, Mapping | list)
+        and not any(isinstance(rating, str) for rating in several)
+    ):
+        aspect = inside[0] if inside else "ASPECT"
+        problem += (
+            f"; the ratings of several people are a list in annotators.{aspect}, or one column"
+            f" annotators.{aspect}.RATER each"
+        )
+    elif name in ("human", "annotators", "metrics") and isinstance(given, str | list):
         problem += "; a task names the labels of an aspect"
     elif name == "annotators" and first["type"] == "tuple_type":
         problem += "; the column of one rater is annotators.ASPECT.RATER"
@@ -695,9 +707,10 @@ def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
         problem += how_to_name(path, name)
     elif name == "references":
         problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
-    elif isinstance(first["input"], Mapping) and first["input"]:
-        inner = next(iter(first["input"]))
-        problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{name}"}}'
+    elif isinstance(given, Mapping) and given:
+        inner = next(iter(given))
+        field = ".".join([name, *inside])
+        problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{field}"}}'
     return FieldError(path, problem, column=key)
 
 
