@@ -172,9 +172,13 @@ BAD_LINES = {
     '{"output": ["x"]}': ", field 'output': should be text, not ['x']",
     '{"output": "x", "human": {"c": "good"}}': ", field 'human.c': should be a number, not 'good'",
     '{"output": "x", "human.c": "3"}': ", field 'human.c': should be a number, not '3'",
-    '{"output": "x", "human": {"c": [4, 5]}}': "ratings of several people are a list in annota",
-    '{"output": "x", "human": {"c": {"ann": 4}}}': "or one column annotators.c.RATER each",
-    '{"output": "x", "human": {"c": {"n": 4, "why": "so"}}}': '{"human.c.n": "human.c"}',
+    '{"output": "x", "human": {"c": [4, 5]}}': ", field 'human.c': should be a number,"
+    " not [4, 5]; the ratings of several people are a list in annotators.c, or one column",
+    '{"output": "x", "human": {"c": {"ann": 4}}}': ", field 'human.c': should be a number, not"
+    " {'ann': 4}; the ratings of several people",
+    '{"output": "x", "human": {"c": {"n": 4, "why": "so"}}}': ", field 'human.c': should be a"
+    " number, not {'n': 4, 'why': 'so'}; map a part of it, such as"
+    ' fields={"human.c.n": "human.c"}',
     '{"output": "x", "human": 3}': ", field 'human': should be an object with names",
     '{"output": "x", "human": {"c": 3}, "human.c": 3}': ", field 'human.c': is in 'human' as well",
     '{"output": "x", "human": {"c": NaN}}': ", field 'human.c': nan is not a finite number; use"
