@@ -193,7 +193,7 @@ class Planner:
 
 MIN_RATED = 3
 """Fewest examples with a score and a rating from which a correlation is computed: of two it is
-always 1 or -1."""
+always 1 or -1. Of three, chance alone puts |r| above .9 in 29 % of draws; of twelve, in .01 %."""
 
 
 def correlate_scorers(

@@ -35,7 +35,9 @@ from textassay.runtime.model import Function, Sample, thought_note
 
 CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
-contexts of 32,768."""
+contexts of 32,768; four times of it would fill them in five steps. Of 2,592 messages of
+tau-bench's airline task it shows 96 % whole, and a quarter of it as many, but a whole conversation
+(13,218 characters in the median) takes 3 steps in place of 9."""
 
 
 class Action(Message):

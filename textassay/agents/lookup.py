@@ -95,7 +95,9 @@ OUTPUT = "output"
 """Name of the section with the text to judge."""
 MAX_PLACES = 10
 """Number of places that a search shows; with up to 300 characters each they fill half of a step
-(`CHARS` in the investigator)."""
+(`CHARS` in the investigator). In conversations of tau-bench's airline task, 79 % of the names and
+numbers appear in up to 10 places, 42 % in up to 2, and 99 % in up to 40, which would take two
+steps."""
 
 
 class Section(Message):

@@ -16,7 +16,7 @@ from tests.embedded_model import needs_embedded
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.local.llamacpp import Loader, find_embedded
 from textassay.runtime.backends.local.model import LocalRules
-from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
+from textassay.runtime.backends.local.prefix_encoder import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
 from textassay.runtime.settings import LocalSettings

@@ -31,8 +31,8 @@ UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes."""
 
 MAX_PATTERNS = 64
-"""Addresses, each with its headers, whose requests are remembered; a model has one or two, and any
-number above them bounds the memory."""
+"""Addresses, each with its headers, whose requests are remembered. A model has one or two, so that
+16 and 256 are as fast; it bounds the memory if a library sends new headers with every request."""
 
 
 class HTTPAnswer(NamedTuple):

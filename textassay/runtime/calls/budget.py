@@ -211,8 +211,8 @@ class TokenForecast:
 
 
 ROUNDING = 1e-9
-"""Share of the cap by which sums of floats may exceed it: far above the rounding error of a sum of
-millions (1e-13), and far below a price."""
+"""Share of the cap by which sums of floats may exceed it: far above their rounding error (5e-14 in
+a sum of a million prices), and far below a price; so are a quarter and four times of it."""
 
 
 class Budget:

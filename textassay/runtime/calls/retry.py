@@ -69,8 +69,9 @@ MIN_WAIT = 0.5
 """Upper bound of the first wait, in seconds: `INITIAL_RETRY_DELAY` of OpenAI's client."""
 
 MAX_WAIT = 60.0
-"""Upper bound of any wait, in seconds, unless the server asks for a longer one: a limit per minute
-has reset by then."""
+"""Upper bound of any wait, in seconds, unless the server asks for a longer one: the bound in
+OpenAI's guide to rate limits (`wait_random_exponential(min=1, max=60)`), as a limit per minute has
+reset by then."""
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from textassay.runtime.model import AnyResponse, Capabilities, Request, Response
 
 MAX_SAMPLES_PER_DRAW = 1000
 """Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
-prompt share a draw. It is part of the keys of the cache."""
+prompt share a draw. It is part of the keys of the cache, and no threshold: methods take it as the
+most samples, 50 times the number in G-Eval (20, section 2.3)."""
 
 
 class OneSamplePerRequest(Wrapper):

@@ -25,12 +25,14 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.errors import ConfigurationError
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
-# llama.cpp writes repetitions out as rules, and refuses too many of them ("number of repetitions
-# exceeds sane defaults"); integers are enumerated here, and nesting is a recursion. Schemas of
-# answers are far below these numbers.
 _MAX_REPEATS = 1000
+"""llama.cpp (in llama-cpp-python 0.3.36) counts up to 2,000 repetitions and ignores larger bounds.
+A step takes the same 0.5 ms with a quarter."""
 _MAX_INTEGERS = 2000
+"""Integers are enumerated: a step takes 6 ms with 500 of them, 24 ms with 2,000 and 92 ms with
+8,000."""
 _MAX_DEPTH = 64
+"""Nesting is a recursion, which Python ends before 256 levels; a step takes the same with 16."""
 _PRIMITIVES = {
     # One space at most: if white space is unlimited, small models keep writing it until they
     # run out of tokens.

@@ -37,7 +37,7 @@ from textassay.runtime.backends.local.model import (
     LocalRules,
     ModelTask,
 )
-from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
+from textassay.runtime.backends.local.templates import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.model import PromptedRequest

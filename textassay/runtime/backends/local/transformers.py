@@ -38,7 +38,8 @@ from textassay.runtime.backends.local.scoring import (
     PartialAnswer,
     PromptIds,
 )
-from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer, Vocabulary
+from textassay.runtime.backends.local.templates import ChatTemplate, PromptTokenizer
+from textassay.runtime.backends.local.tokens import Ids, Vocabulary
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
 from textassay.runtime.errors import (
     CapabilityError,
@@ -50,7 +51,7 @@ from textassay.runtime.model import Prompted, PromptedRequest, Request, Response
 from textassay.runtime.settings import TransformersSettings
 
 NO_LIMIT = 2**31 - 1
-"""The length of a model whose positions are relative: more than any text has."""
+"""The length of a model whose positions are relative: no threshold, but more than any text has."""
 ENCODER = "an encoder"
 """The `needs` of `read_weights` for a model whose hidden states are read."""
 
