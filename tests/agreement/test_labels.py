@@ -441,6 +441,24 @@ def test_words_are_categories_in_scores_and_ratings(tmp_path):
         agreement.agreement_table(numbers, rows, aspect_map={"judge": "intent"})
 
 
+def test_labels_are_common_to_all_pairs_that_share_a_side(tmp_path):
+    """A word of the last aspect is a label of the first score, however many pairs lie between."""
+    judges, aspects = [f"judge{at}" for at in range(6)], [f"aspect{at}" for at in range(6)]
+    rows = [
+        {"id": f"r{at}", "output": "x", "human": dict.fromkeys(aspects, word),
+         "metrics": dict.fromkeys(judges, word)}
+        for at, word in enumerate(["order", "question"] * 3)
+    ]  # fmt: skip
+    rows[0]["human"][aspects[-1]] = "complaint"
+    pairs = [*zip(judges, aspects, strict=True), *zip(judges[1:], aspects, strict=False)]
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    table = agreement.agreement_table(data, data, aspect_map=[f"{a}={b}" for a, b in pairs])
+    assert len(table.labels) == len(pairs)
+    assert {found.agreement.labels for found in table.labels} == {
+        ("complaint", "order", "question")
+    }
+
+
 def test_scores_are_cut_where_people_said_pass_or_fail():
     rows = [
         {"id": f"r{at}", "group": f"g{at // 2}", "output": "x", "human": {"ok": word}}

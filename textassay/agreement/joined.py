@@ -144,8 +144,8 @@ def read_with_labels(
 ) -> tuple[Scores, Examples, LabelSets]:
     """Read scores and human ratings whose words are labels, even if they were not declared.
 
-    All words are known only after everything was read, so the data are then read again. Labels are
-    numbered in alphabetical order.
+    All words are known only after everything was read, so the data are then read again: examples
+    are streams whose readers number the labels, and labels are numbered in alphabetical order.
     """
     judge, human = _readers(labels, aspect_map)
     scores, examples = read_scores(judge), open_people(human)
@@ -179,7 +179,7 @@ def _words_in_common(
     """Return the labels of each score whose values are words: its own and its aspect's words."""
     wordy = []
     for score, human in pairs:
-        sides = ("metrics", score), ("human", human)
+        sides = ("human", human), ("metrics", score)
         wordy_sides = [side for side in sides if side in words]
         if len(wordy_sides) == 1:
             (other,) = set(sides) - set(wordy_sides)
@@ -188,13 +188,14 @@ def _words_in_common(
                 f" and {other[1]!r} has none of them: pair labels with labels"
             )
         if wordy_sides:
-            wordy.append(sides)
-    for sides in (*wordy, *wordy):  # twice, as a score and an aspect may be in several pairs
-        both = words[sides[1]] | words[sides[0]]  # spelled as the judge does
-        words |= dict.fromkeys(sides, both)
+            wordy.append(score)
+            people, judge = (words[side] for side in sides)
+            both = people | judge  # spelled as the judge does
+            # a score and an aspect may be in several pairs, whose words are all in common
+            words |= {side: both for side, own in words.items() if own is people or own is judge}
     return {
         score: LabelScale(tuple(sorted(words["metrics", score].values(), key=str.casefold)))
-        for (_, score), _ in wordy
+        for score in wordy
     }
 
 

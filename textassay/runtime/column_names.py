@@ -71,7 +71,9 @@ LESS_CLEAR = {
 }
 """Names that are used only without a clearer name for the field."""
 GENERIC = ("answer", "text")
-"""Names of the output, too, if no other column can be it; the first before the second."""
+"""Names of the output, too, if no other column can be it; the first before the second. If another
+column has running text, they are refused rather than reported: other columns that are not shown
+leave the judged text as it is, but here a wrong guess would judge the wrong text of every row."""
 BY_PLACE = {
     "system": "version model model_name model_id system_name system_id generator",
     "group": "group_id source_id doc_id document_id",

@@ -75,9 +75,11 @@ class DoctorFinding(Message):
 
 
 class Examiner:
-    """Asks a model about five short questions, and records the results.
+    """Asks a model five to eight short questions, and records the results.
 
-    Two more, at least, show the likelihoods of given texts if it continues plain prompts.
+    If it continues plain prompts, two more show the likelihoods of given texts. If sampled tokens
+    cannot be compared with given ones, seven more compare words: only all of them together show
+    that the likelihoods belong to the given text. Refused parameters cause further requests.
     """
 
     def __init__(self, model: Model) -> None:
