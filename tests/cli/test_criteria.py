@@ -288,9 +288,9 @@ def test_a_jury_of_the_file_gives_way_to_a_model_that_is_typed(data, server):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--jury direct/a", "--jury takes two models or more"),
+        ("--jury direct/a", "--jury needs at least two models"),
         ("--jury direct/a direct/b -m direct/c", "--jury names the models; leave out --model"),
-        ("--jury direct/a direct/b --method g-eval", "--jury asks by the method jury"),
+        ("--jury direct/a direct/b --method g-eval", "--jury uses the method jury"),
         ("-m direct/a --scale yes-no", "--scale needs criteria"),
         ("-m direct/a --criterion x --scale 5-1", "--scale must go up, such as 1-5"),
     ],

@@ -202,7 +202,7 @@ async def test_runs_in_memory_are_sources_by_name(tmp_path):
         await evaluate(rows, method="tools", tools=f"length?unit={unit}")
         for unit in ("words", "characters")
     ]
-    with pytest.raises(ConfigurationError, match=r"tell them apart with scores=\{'NAME': FILE"):
+    with pytest.raises(ConfigurationError, match=r"name them with scores=\{'NAME': FILE"):
         await fit(rows, scores=runs, aggregator="ridge")
     found = await fit(rows, scores={"a": runs[0], "b": runs[1]}, aggregator="ridge")
     assert found.evaluator.features == ("a/length", "b/length")
@@ -260,7 +260,7 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
         ({"features": 3}, "features=: .*tuple"),
         ({"features": [3]}, "features=: .*string .given: 3"),
         ({"scores": 3}, "scores=: must be a run"),
-        ({"scores": [3]}, "scores=: must hold runs"),
+        ({"scores": [3]}, "scores=: must contain runs"),
         ({"scores": {1: "file"}}, "scores=: must map names, not 1"),
         ({"features": "*", "aggregator": 3}, "aggregator=: .*tuple"),
         ({"features": "*", "aggregator": []}, "aggregator= is empty"),

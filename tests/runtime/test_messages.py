@@ -65,7 +65,7 @@ def test_published_forms_are_read_alike(given: Any, expected: dict[str, Any]) ->
         (["a", {"criterion": "b", "id": 0}], "has two criteria with the id '0'"),
         ([{"criterion": "a", "prerequisites": [7]}], "criterion '0' depends on '7', which is not"),
         ([{"criterion": "a", "points": -2}], "has no criterion with points above 0"),
-        (["a"] * 201, "has 201 criteria; 200 are the most"),
+        (["a"] * 201, "has 201 criteria; at most 200 are allowed"),
     ],
 )
 def test_what_is_not_a_rubric_is_refused_with_row_and_field(given: Any, problem: str) -> None:

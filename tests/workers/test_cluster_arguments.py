@@ -136,7 +136,7 @@ JUDGED: dict[str, Any] = {"method": "llm-score", "model": "direct/m"}
         ({"cluster": "ray", "workers": 0, "out": "x"}, "workers= must be at least 1, not 0"),
         ({"cluster": "ray"}, "cluster= needs out="),
         ({"cluster": "ray", "resume": True}, "resume= continues the run in out="),
-        ({"workers": 2}, "workers= goes with cluster="),
+        ({"workers": 2}, "workers= needs cluster="),
         ({"cluster": "ray", "model": ScriptedModel([]), "out": "x"},
             "model= must be given by name"),
         ({"cluster": "ray", "tools": [Rouge("rouge1")], "out": "x"},

@@ -130,7 +130,7 @@ class Scorer:
     def _check_reading(self) -> None:
         if (self.ask.n > 1) != (self.how == "sampled"):
             several = f"how={self.how} cannot be combined with n={self.ask.n}"
-            raise ConfigurationError(f"{several}: several samples are how=sampled")
+            raise ConfigurationError(f"{several}: several samples need how=sampled")
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
 

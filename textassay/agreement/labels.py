@@ -735,7 +735,7 @@ def set_agreement(
     rows = pairs.scores.astype(np.intp)
     ours, theirs = ours[rows], theirs[rows]
     if not np.isin(ours, (0, 1)).all() or not np.isin(theirs, (0, 1)).all():
-        raise DataError("sets of labels hold 0 or 1 for each label")
+        raise DataError("sets of labels must have 0 or 1 for each label")
     if not len(rows):
         nothing = "no text has a set of both"
         return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)

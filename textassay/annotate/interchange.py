@@ -188,7 +188,7 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
     examples = list(examples)
     if any(example.images for example in examples):
         raise ConfigurationError(
-            "tasks for other tools hold texts only, and some examples have images; rate them with"
+            "tasks for other tools have only texts, and some examples have images; rate them with"
             " `textassay annotate`"
         )
     folder.mkdir(parents=True, exist_ok=True)

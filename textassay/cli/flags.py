@@ -504,12 +504,12 @@ def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     seated = dict(flags)
     jurors = split_names(read_sentences(seated.pop("jury"))) or ()
     if len(jurors) < 2:
-        raise ConfigurationError(f"{where}--jury takes two models or more, not {list(jurors)!r}")
+        raise ConfigurationError(f"{where}--jury needs at least two models, not {list(jurors)!r}")
     if seated.get("model"):
         raise ConfigurationError(f"{where}--jury names the models; leave out --model")
     if seated.setdefault("method", "jury") != "jury":
         raise ConfigurationError(
-            f"{where}--jury asks by the method jury; leave out --method {seated['method']}"
+            f"{where}--jury uses the method jury; leave out --method {seated['method']}"
         )
     return {**seated, "model": read_models([f"juror={model}" for model in jurors])}
 

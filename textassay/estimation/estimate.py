@@ -216,7 +216,7 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
     if "worst_case" in missing:
         yield Note(
             f"{where}: with them the mean would be between {missing['worst_case']:.3f} and "
-            f"{missing['best_case']:.3f}, whatever they are"
+            f"{missing['best_case']:.3f}, depending on their ratings"
         )
 
 

@@ -124,7 +124,7 @@ async def evaluate(
     if cluster is not None:
         return await _evaluate_on_cluster(cluster, workers, progress, **arguments)
     if workers is not None:
-        raise ConfigurationError("workers= goes with cluster=, which is not given")
+        raise ConfigurationError("workers= needs cluster=, which is not given")
     async with (
         open_evaluation(**arguments) as session,
         display_progress(lambda: session.engine.progress, progress),

@@ -40,7 +40,7 @@ def _sources(value: Any) -> Any:
     sources = dict(value) if isinstance(value, Mapping) else tuple(value)
     for source in sources.values() if isinstance(sources, dict) else sources:
         if not isinstance(source, str | Path) and not hasattr(source, "scores"):
-            raise ValueError(f"must hold runs, run folders or files of scores, not {source!r}")
+            raise ValueError(f"must contain runs, run folders or files of scores, not {source!r}")
     for key in sources if isinstance(sources, dict) else ():
         if not isinstance(key, str) or not key:
             raise ValueError(f"must map names, not {key!r}")

@@ -300,7 +300,7 @@ def _check_shape(predictor: Predictor, width: int) -> None:
     """
     if isinstance(predictor, Blend):
         if predictor.weights and len(predictor.weights) != len(predictor.members):
-            raise ValueError("a blend has other weights than members")
+            raise ValueError("a blend's weights do not match its members")
         for member in predictor.members:
             _check_shape(member, width)
         return

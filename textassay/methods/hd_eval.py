@@ -106,8 +106,8 @@ class HDEval(RatingMethod):
             if self._growing:
                 raise ConfigurationError(
                     "output=nodes needs a tree that is known beforehand;"
-                    f" {self._growing[0].name!r} is in none. Give one with tree=FILE (textassay"
-                    " tree writes one)"
+                    f" {self._growing[0].name!r} is not in a tree. Give one with tree=FILE"
+                    " (textassay draft tree writes one)"
                 )
             return [rating_node("scores", self.scorer, self._known, "input.aspects")]
         return [

@@ -62,7 +62,7 @@ def read_rubric(criteria: Any) -> tuple[Criterion, ...]:
             'should be a list of criteria: texts, or {"criterion": "...", "points": 1}'
         )
     if len(criteria) > MAX_CRITERIA:
-        raise ValueError(f"has {len(criteria)} criteria; {MAX_CRITERIA} are the most")
+        raise ValueError(f"has {len(criteria)} criteria; at most {MAX_CRITERIA} are allowed")
     rubric = tuple(_criterion(at, criterion) for at, criterion in enumerate(criteria))
     if not rubric:
         return ()

@@ -576,7 +576,7 @@ def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) 
         if count > most:
             raise ConfigurationError(
                 f"{count} {workers.noun} cannot respect {where} {most}, the limit of all of them"
-                f" together: it must be {count} at least"
+                f" together: it must be at least {count}"
             )
     return min(count, total)
 

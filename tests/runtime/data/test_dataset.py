@@ -329,9 +329,11 @@ def test_units_need_conversations() -> None:
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     with pytest.raises(DataError, match=r"no conversation contains a call of a tool.*unit 'call'"):
         Examples([{"messages": said}], unit="call").check()
-    with pytest.raises(ConfigurationError, match="the unit is conversation, turn, call"):
+    with pytest.raises(
+        ConfigurationError, match="the unit must be one of conversation, turn, call"
+    ):
         Examples([CONVERSATION], unit="word")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="conversation_chars is 1,000 or more"):
+    with pytest.raises(ConfigurationError, match="conversation_chars must be at least 1,000"):
         Examples([CONVERSATION], conversation_chars=10)
 
 

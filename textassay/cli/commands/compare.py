@@ -324,7 +324,7 @@ def alt_test(
     scaled = rated.scaled_columns()
     names: list[str] = list(flags.split_names(replace) or ())
     if names and pool:
-        raise ConfigurationError("--replace is of the raters of each aspect; leave out --pool")
+        raise ConfigurationError("--replace names raters of each aspect; leave out --pool")
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
         annotator_test(

@@ -179,8 +179,8 @@ def label_plan(
         raise ConfigurationError(f"{out} exists; choose a new file")
     if labels == CHOSEN:
         raise ConfigurationError(
-            "rows chosen by hand have no probability of having been drawn, so no plan can go on "
-            "from them; --labels takes random or the file of an earlier plan"
+            "rows chosen by hand have no probability of having been drawn, so no plan can "
+            "continue from them; --labels takes random or the file of an earlier plan"
         )
     rated = RatedInput(scores, data, group, aspect_map, selection=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:

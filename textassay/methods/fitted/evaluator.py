@@ -187,7 +187,7 @@ def read_files(
             feature = f"{prefix}/{aspect}" if prefix else aspect
             if feature in columns:
                 raise ConfigurationError(
-                    f"two files of scores yield the feature {feature!r}; tell them apart with"
+                    f"two files of scores yield the feature {feature!r}; name them with"
                     " scores={'NAME': FILE}"
                 )
             columns[feature] = values
@@ -239,7 +239,7 @@ def matching_names(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, 
         if not names and not known:
             raise ConfigurationError(
                 f"there is no feature {pattern!r}, as neither the data (columns metrics.NAME) "
-                "nor scores=FILE hold any"
+                "nor scores=FILE contain it"
             )
         if not names:
             more = [f"and {len(known) - 20} more"] if len(known) > 20 else []

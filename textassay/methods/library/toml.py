@@ -137,7 +137,7 @@ def write_table(path: Path, table: Json) -> None:
         # JSON can escape a lone surrogate, TOML cannot
         except UnicodeEncodeError as error:
             raise ConfigurationError(
-                f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
+                f"TOML cannot represent {error.object[error.start]!r}; save it as .json"
             ) from error
     else:
         raise ConfigurationError(

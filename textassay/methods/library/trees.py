@@ -91,8 +91,8 @@ def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
 
     Raises:
         OSError: The file cannot be written.
-        ConfigurationError: The path ends in neither `.toml` nor `.json`, or TOML cannot hold the
-            text.
+        ConfigurationError: The path ends in neither `.toml` nor `.json`, or TOML cannot represent
+            the text.
     """
     rows = [_row(aspect) for aspect in tree]
     remark: Json = {"source": source} if source else {}

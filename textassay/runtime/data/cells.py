@@ -232,7 +232,7 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
         return value
     items = [item for item in value if item is not None]
     if wrong := [item for item in items if not isinstance(item, str)]:
-        raise FieldError(key, f"should be a list of texts, which {short_repr(wrong[0])} is not")
+        raise FieldError(key, f"should be a list of texts, but contains {short_repr(wrong[0])}")
     return items
 
 

@@ -230,10 +230,10 @@ class Examples:
         self._unit: Unit = unit or "conversation"
         self._chars = CONVERSATION_CHARS if conversation_chars is None else conversation_chars
         if self._unit not in UNITS:
-            raise ConfigurationError(f"the unit is {', '.join(UNITS)}, not {unit!r}")
+            raise ConfigurationError(f"the unit must be one of {', '.join(UNITS)}, not {unit!r}")
         if isinstance(self._chars, bool) or self._chars < LEAST_CHARS:
             raise ConfigurationError(
-                f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
+                f"conversation_chars must be at least {LEAST_CHARS:,}, not {conversation_chars!r}"
             )
         self._source = source
         self._table: RowSource = open_table(source)
