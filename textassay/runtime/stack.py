@@ -3,7 +3,7 @@
 It opens the backend of a name, and puts the wrappers around it, always in the same order.
 
     questions -> samples -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
-    -> budget -> endpoints -> limit -> store -> deadline -> mask -> thoughts -> backend
+    -> budget -> endpoints -> limit -> store -> deadline -> mask -> split thoughts -> backend
 
 With batches: ... single-flight -> budget -> batch.
 

@@ -292,7 +292,7 @@ def import_results(
     form: Annotated[
         str, syntax.argument("FORMAT", "inspect, promptfoo, deepeval, lm-eval or pydantic-evals.")
     ],
-    file: Annotated[Path, syntax.argument("FILE", "Result file of that tool.")],
+    file: Annotated[Path, syntax.argument("FILE", "Result file of the other tool.")],
     *,
     out: Annotated[
         Path, syntax.option("FILE", "File of examples to write, .jsonl.", "--out", "-o")
