@@ -43,7 +43,7 @@ _YES, _HELPED = ("yes",), ("yes", "corrected")
 
 @dataclass(frozen=True)
 class World:
-    """Texts with people's opinions of them, standardized."""
+    """Texts with people's standardized opinions."""
 
     quality: Floats
     groups: Floats

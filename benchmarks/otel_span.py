@@ -1,4 +1,4 @@
-"""What a span costs: a graph of ten nodes that do nothing, with and without OpenTelemetry.
+"""The cost of a span: a graph of ten nodes that do nothing, with and without OpenTelemetry.
 
     python -m benchmarks.otel_span [--runs 1000] [--rounds 7]
 

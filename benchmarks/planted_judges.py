@@ -88,7 +88,7 @@ class Judge:
     touched: frozenset[str] = frozenset()
     """Tests that the defect changes too little, or too seldom, to require a failure."""
     noise: float = 0.4
-    """Standard deviation of a rating that is asked for again."""
+    """Standard deviation of a repeated rating."""
     leans: float = 0.0
     """Points in favor of the end of the scale that is listed first."""
 

@@ -1,4 +1,4 @@
-"""What the pytest plugin costs a session that does not use it.
+"""The cost of the pytest plugin in a session that does not use it.
 
     python -m benchmarks.pytest_plugin [--starts 25]
 

@@ -1,4 +1,4 @@
-"""Counts the concepts of the package in FOLDER, by default this checkout: a mirror, no gate."""
+"""Counts the concepts of the package in FOLDER, by default this checkout: a mirror, not a gate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A server with `/v1/files` and `/v1/batches`, as badly as its options say, that counts what it
-would bill."""
+"""A server with `/v1/files` and `/v1/batches` and chosen faults; it counts what it would bill."""
 
 from __future__ import annotations
 
@@ -24,40 +23,40 @@ Json = dict[str, Any]
 
 @dataclass
 class Faults:
-    """What goes wrong; each counts down to 0 over the batches that it hits."""
+    """Faults; each counts down to 0 over the batches that it hits."""
 
     expire: int = 0
-    """Batches of which only half is run before they expire."""
+    """Batches that expire after half of their requests."""
     refuse: int = 0
     """Batches that are refused as a whole."""
     gone: int = 0
     """Batches whose results are deleted at once."""
     missing: int = 0
-    """Batches in whose results some rows are missing."""
+    """Batches whose results lack some rows."""
     damaged: int = 0
     """Batches with a line that is cut off, and another without a status."""
     enqueued: int = 0
-    """Submissions that are turned away with 429."""
+    """Submissions that are refused with 429."""
     postponed: int = 0
     """Batches that fail once they are looked at, since too much is enqueued."""
     largest: int | None = None
-    """Requests of a batch for which there is room; `None` for any number."""
-    told_late: bool = False
-    """Whether a batch without room is accepted first and fails once it is looked at."""
+    """Most requests of a batch; `None` for any number."""
+    refused_late: bool = False
+    """Whether a batch with more requests is accepted and fails once its status is requested."""
     unfollowed: int = 0
-    """Status with which looks at batches are answered; 0 for none."""
+    """HTTP status of all answers about the state of batches; 0 for regular answers."""
     bad_rows: frozenset[str] = frozenset()
     """Texts whose requests are refused."""
     unread: int = 0
-    """Looks at uploaded files, or batches made of them, at which they are not read yet."""
+    """Number of times that uploaded files, or their batches, are reported as not read yet."""
     unavailable: int = 0
-    """Submissions that are answered with 503, of those that could be taken."""
+    """Acceptable submissions that are answered with 503."""
     lost: int = 0
-    """Submissions that a gateway answers with 404, of those that could be taken."""
+    """Acceptable submissions that a gateway answers with 404."""
     passing: Callable[[], None] | None = None
-    """Called with every request, such as to have time pass."""
+    """Called with every request, for example to let time pass."""
     most: int | None = None
-    """Batches that are accepted before the account is empty; `None` for any number."""
+    """Batches that the account can pay for; `None` for any number."""
     hold: bool = False
     """Whether no batch ends."""
 
@@ -108,7 +107,7 @@ class Batches(MockServer):
 
     async def _create(self, request: web.BaseRequest) -> web.Response:
         body = orjson.loads(await request.read())
-        if self.faults.enqueued or not (self.faults.told_late or self._has_room(body)):
+        if self.faults.enqueued or not (self.faults.refused_late or self._fits(body)):
             self.faults.enqueued = max(0, self.faults.enqueued - 1)
             error = {"error": {"message": "enqueued token limit", "code": "token_limit_exceeded"}}
             return web.json_response(error, status=429, headers={"Retry-After": "0.01"})
@@ -132,7 +131,7 @@ class Batches(MockServer):
         }  # fmt: skip
         return web.json_response(self.batches[name])
 
-    def _has_room(self, batch: Json) -> bool:
+    def _fits(self, batch: Json) -> bool:
         largest = self.faults.largest
         return largest is None or self.files[batch["input_file_id"]].count(b"\n") <= largest
 
@@ -156,7 +155,7 @@ class Batches(MockServer):
     def _run(self, batch: Json) -> None:
         rows = [orjson.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
         faults = self.faults
-        if faults.postponed or not self._has_room(batch):
+        if faults.postponed or not self._fits(batch):
             faults.postponed = max(0, faults.postponed - 1)
             error = {"message": "Enqueued token limit reached", "code": "token_limit_exceeded"}
             batch |= {"status": "failed", "errors": {"data": [error]}}

@@ -1,4 +1,4 @@
-"""Where the benchmark data with human scores and the papers stand, and how tests read them."""
+"""Finds the benchmark data with human scores and the papers, and reads them for tests."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def benchmark(name):
 
 
 def paper(name):
-    """The text of a paper, which stands in `papers` beside the data; skips the test if absent."""
+    """The text of a paper, from `papers` beside the data; skips the test if absent."""
     path = FOLDER.resolve().parent / "papers" / name
     if not path.exists():
         pytest.skip(f"paper {name} not found in {path.parent}; set TEXTASSAY_DATA")

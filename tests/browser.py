@@ -79,7 +79,7 @@ def requested(driver: Any) -> list[str]:
 
 
 def complaints(driver: Any) -> list[str]:
-    """What the browser wrote to its console since the last call."""
+    """The messages in the browser's console since the last call."""
     return [entry["message"] for entry in driver.get_log("browser")]
 
 
@@ -147,7 +147,7 @@ def named(elements: list[Element], role: str) -> list[str]:
 
 
 def inside(elements: list[Element], root: Element) -> list[Element]:
-    """What is below an element, itself included, in the order in which it is read."""
+    """An element and everything below it, in reading order."""
     by_id = {one.id: one for one in elements}
     found, waiting = [], [root.id]
     while waiting:

@@ -1,4 +1,4 @@
-"""What all tests share: the project's own server, and a guard that keeps every test off the
+"""Shared by all tests: the project's own server, and a guard that keeps every test off the
 network."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ sys.addaudithook(keep_off_the_network)
 
 @pytest.fixture(autouse=True)
 def forget_models() -> None:
-    """Have no test begin with what another has learned of a server that had the same port."""
+    """Forget what another test has learned about a server with the same port."""
     KNOWN.clear()
 
 

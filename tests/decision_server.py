@@ -1,4 +1,4 @@
-"""A server of decision models in both wire forms, as badly as its options say."""
+"""A server of decision models in both wire forms, with the faults that its options name."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Decisions:
     decimals: int = 17
     """Decimals of probabilities."""
     most_questions: int = 0
-    """Questions of a request that is not refused; 0 for any number."""
+    """Most questions of a request; 0 for any number."""
     most_tokens: int = 0
     most_options: int = 0
-    """Options or levels of a question, or the whole request is refused with 400."""
+    """Most options or levels of a question; a request with more is refused with 400."""
     says: str = (
         "Invalid 'questions[{place}].{field}': array too long. Expected an array with maximum"
         " length {most}, but got an array with length {count} instead."
@@ -40,7 +40,7 @@ class Decisions:
     refuse: frozenset[str] = frozenset()
     """Questions that are not answered."""
     unfit: frozenset[str] = frozenset()
-    """Questions for whose sake the whole request is refused with 400."""
+    """Questions that make the whole request fail with 400."""
     unavailable: int = 0
     """Requests that are answered with 529 before any other."""
     leak: bool = False
@@ -48,7 +48,7 @@ class Decisions:
     spoil: Callable[[Json], Any] | None = None
     """Changes the body of an answer in place, or returns another one, of bytes."""
     requests: list[Json] = field(default_factory=list)
-    """Bodies of those that came, in order."""
+    """Bodies of the received requests, in order."""
     headers: list[dict[str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 

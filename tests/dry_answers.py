@@ -11,7 +11,7 @@ from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Request, Re
 
 
 class DryAnswers(PostingModel, ScriptedModel):
-    """Answers every request with its `dry_run_answer`, or with what a function makes of both."""
+    """Answers every request with its `dry_run_answer`, or with a function's result for both."""
 
     def __init__(
         self, reply: Callable[[Request, str], Any] = lambda request, answer: answer, **fields: Any

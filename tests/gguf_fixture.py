@@ -261,7 +261,7 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def next_logprobs(model: Written, ids: list[int]) -> Floats:
-    """Return the log-probabilities of what follows each position, shape (tokens, vocabulary)."""
+    """Return the next token's log-probabilities at each position, shape (tokens, vocabulary)."""
     return log_softmax(forward_logits(model, ids))
 
 

@@ -1,4 +1,4 @@
-"""What another process does at the worst moment: just before this one does something to a file."""
+"""Simulates another process at the worst moment: just before this one touches a file."""
 
 from __future__ import annotations
 

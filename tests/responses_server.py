@@ -21,10 +21,10 @@ ONLY_HERE = "This model is only supported in v1/responses and not in v1/chat/com
 
 @asynccontextmanager
 async def serve_responses(thought: str = "") -> AsyncIterator[str]:
-    """Serve; `ADDRESS/PORT/v1` stands for the server of chats at that port of this machine.
+    """Serve; `ADDRESS/PORT/v1` leads to the server of chats at that port of this machine.
 
     Args:
-        thought: What every answer begins with in an item of its own.
+        thought: The beginning of every answer, in a separate item.
     """
     async with aiohttp.ClientSession() as http:
 

@@ -43,7 +43,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         return super().time() + self._skipped
 
     def skip(self, seconds: float) -> None:
-        """Have so many seconds be over."""
+        """Advance the clock by these seconds."""
         self._skipped += seconds
 
 

@@ -1,4 +1,4 @@
-"""Waits for what another process, thread or task does, at any load of the machine.
+"""Waits for another process, thread or task, at any load of the machine.
 
 Nothing is asserted about the time that passes: the deadline only turns a hang into a failure.
 """
@@ -39,7 +39,7 @@ def _turns(condition: Callable[[], object]) -> Iterator[None]:
 def free_port() -> int:
     """Return a port on which nothing listens, for a server that cannot choose one itself.
 
-    It lies below the ports that systems give to others, so that none of those takes it meanwhile.
+    It is below the ports that systems assign, so that no other program takes it meanwhile.
     """
     ports = list(range(15_000, 30_000))
     random.SystemRandom().shuffle(ports)

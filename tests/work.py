@@ -1,5 +1,4 @@
-"""How much work something is: counted exactly, or as growth, since seconds say how busy a machine
-is."""
+"""Amount of work, counted exactly or as growth, since seconds depend on the machine's load."""
 
 from __future__ import annotations
 

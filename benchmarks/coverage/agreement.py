@@ -40,7 +40,7 @@ class World:
 
     systems: int = 8
     skewed: bool = True
-    """Whether scores and ratings lie on a five-point scale, most ratings at its top."""
+    """Whether scores and ratings are on a five-point scale, most ratings at its top."""
     spread: float = 0.3
     """Standard deviation of the quality of systems, which all draws share."""
     alike: float = 0.5

@@ -38,7 +38,7 @@ DEFAULT = (
 
 
 class Case(NamedTuple):
-    """What the report says of an aspect, and by how much learned weights are ahead on the rest."""
+    """The report's words on an aspect, and the lead of learned weights on the rest."""
 
     shown: bool
     ahead: float

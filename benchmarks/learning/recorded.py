@@ -37,7 +37,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which file, which metrics (by prefix), which ratings, and which metric a row must have."""
+    """The file, the metrics (by prefix), the ratings, and the metric that a row must have."""
 
     name: str
     path: str

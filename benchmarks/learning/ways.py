@@ -139,7 +139,7 @@ def measured(
     NaN where nothing can be learned.
 
     Args:
-        data: What to learn from.
+        data: The data to learn from.
         predict: The way.
         size: How many rows to train on, as `training_rows` takes it.
         seeds: Number of splits.

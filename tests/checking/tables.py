@@ -17,7 +17,7 @@ Rows = Sequence[Sequence[Any]]
 
 @dataclass(frozen=True)
 class Text:
-    """One text with what judge and people say of it."""
+    """One text with the ratings of judge and people."""
 
     number: int
     good: bool

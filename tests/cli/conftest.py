@@ -27,13 +27,13 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Where a run shall be made."""
+    """The folder for a run."""
     return tmp_path / "run"
 
 
 @pytest.fixture
 def recorded() -> Iterator[tuple[MockServer, list[str]]]:
-    """A server that lists two criteria or rates, with what it was asked, in order."""
+    """A server that lists two criteria or rates, with the requests in order."""
     asked: list[str] = []
 
     def reply(body: dict[str, Any], draw: int) -> str:

@@ -22,7 +22,7 @@ from textassay.cli.app import app
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -38,7 +38,7 @@ class Outcome:
         return self.ends(0)
 
     def ends(self, code: int, *words: str) -> Outcome:
-        """Return it if the command ended with this status, and printed these words."""
+        """Return it if the command ended with this status and printed these words."""
         missing = [one for one in words if one not in self.err and one not in self.messages]
         assert (self.code, missing) == (code, []), (self.out, self.err)
         return self
@@ -102,7 +102,7 @@ def served(**options: Any) -> Iterator[MockServer]:
 
 
 def write_examples(path: Path, count: int, **fields: Any) -> Path:
-    """Write so many examples, each with its own text, two to a group of one source."""
+    """Write `count` examples, each with its own text, two to a group of one source."""
     rows = [
         {
             "id": f"x{i}",
@@ -140,6 +140,6 @@ def read_json(path: Path) -> Any:
 
 
 def verdicts(run: Path) -> list[tuple[str, str, float | None, str]]:
-    """What a run says, in an order of its own: the last line of each example and aspect."""
+    """The scores of a run in a fixed order: the last line of each example and aspect."""
     last = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     return sorted((*key, row["value"], row["outcome"]) for key, row in last.items())

@@ -1,4 +1,4 @@
-"""Rated texts whose making is known, and scripted judges of them."""
+"""Rated texts made by known rules, and scripted judges of them."""
 
 import json
 import re
@@ -122,7 +122,7 @@ PROPOSED = (
     ("Ends well", "Politeness", "Rhythm"),
     ("Shape",),
 )
-"""What the model proposes, round by round; one is proposed again."""
+"""The model's proposals, round by round; one is repeated."""
 
 
 class Dated:
@@ -166,7 +166,7 @@ class Dated:
         return ScriptedModel(self.answer, name="scripted")
 
     def reply(self, body, draw):
-        """Answer a request of the mock server; which round it is follows from the request."""
+        """Answer a request of the mock server; the request shows the round."""
         text = body["messages"][-1]["content"]
         _, tried, known = text.partition("These criteria were tried before")
         self.rounds = 0 if not tried else 2 if "Ends well" in known else 1

@@ -1,4 +1,4 @@
-"""What each guide takes for granted, and what stands in for models and servers elsewhere."""
+"""The files that each guide assumes, and replacements for models and servers elsewhere."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "flue
 
 @contextmanager
 def reader_of(page: str, folder: Path, url: str, patch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Yield a reader of one page, with all that the page takes for granted."""
+    """Yield a reader of one page, with all files that the page assumes."""
     reader = Reader(folder, url, dict(NAMES))
     if page not in LARGE:
         data = folder / "data.jsonl"
@@ -360,7 +360,7 @@ def _local_models(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _reproduce(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The published data sets, where they are there."""
+    """The published data sets, if present."""
     if not DATA.is_dir():
         pytest.skip(f"benchmark data not found in {DATA}; set TEXTASSAY_DATA")
     reader.names |= {

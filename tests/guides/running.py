@@ -45,14 +45,14 @@ class Reader:
     folder: Path
     url: str
     names: dict[str, str]
-    """What stands for a placeholder of the page, or for a model or server that is elsewhere."""
+    """Replacements for placeholders of the page, and for models and servers elsewhere."""
     statuses: tuple[int, ...] = (0,)
-    """What a command without a comment may exit with."""
+    """Allowed exit statuses of a command without a comment."""
     scope: dict[str, Any] = field(default_factory=dict)
 
     def run(self, block: Block) -> None:
         """Run a block; raises if anything in it does not work."""
-        # MODEL, CHEAP and the like stand for a model of the reader's
+        # MODEL, CHEAP and the like are placeholders for the reader's model
         text = re.sub(r"(--model (?:\w+=)?)[A-Z]{3,}\b", r"\1direct/judge", block.text)
         for placeholder, meant in self.names.items():
             if block.language == "python" and placeholder.startswith("openai/"):
@@ -109,10 +109,10 @@ class Reader:
             rest = rest[end:].lstrip()
 
     def run_text(self, block: Block) -> None:
-        """Leave alone what is there to be read: a drawing, an output."""
+        """Skip blocks that are only for reading: a drawing, an output."""
 
     def run_python(self, block: Block) -> None:
-        """Execute the block; `await` may stand at its top, as in a notebook."""
+        """Execute the block, which may use `await` at its top level, as in a notebook."""
         code = compile(
             block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
         )
@@ -208,7 +208,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def indented(page: Path) -> list[str]:
-    """Return the lines that Markdown takes for a block because they are indented."""
+    """Return the lines that Markdown reads as a block because they are indented."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
     return re.findall(r"(?<=\n\n)    \S.*", text)
 
@@ -217,7 +217,7 @@ ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 
 
 def write_folder(folder: Path, url: str) -> None:
-    """Write what the guides take for granted: rated texts, judged runs, a calibration."""
+    """Write the files that the guides assume: rated texts, judged runs, a calibration."""
     rng = random.Random(7)
     rows = [_row(source, system, rng) for source in (*range(11), 17) for system in range(4)]
     unrated = [{k: row[k] for k in row if k not in ("human", "annotators")} for row in rows]

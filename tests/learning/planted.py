@@ -1,4 +1,4 @@
-"""Synthetic ratings whose making is known."""
+"""Synthetic ratings made by a known rule."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What nearly every test of a method does: build it by name and judge one example."""
+"""Builds a method by name and judges one example, as nearly every test of a method does."""
 
 from __future__ import annotations
 

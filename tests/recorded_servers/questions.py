@@ -1,4 +1,4 @@
-"""What servers are asked, the same when their answers are recorded and when these are read back."""
+"""The requests to servers, the same for recording their answers and for reading these back."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ QUESTIONS: dict[str, Ask] = {
         Request(messages=(ChatMessage(role="user", content="word " * 3000),), max_tokens=6)
     ),
 }
-"""By what is asked. `wrong model` and `wrong key` are the first one, asked by another model."""
+"""Requests by name. `wrong model` and `wrong key` are the first one with another model or key."""

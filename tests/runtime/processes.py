@@ -1,4 +1,4 @@
-"""Starts real processes for tests of what survives them, and of what they may do at once."""
+"""Starts real processes for tests of crashes and of simultaneous work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def finished(code: str, *arguments: object) -> str:
 
 
 def killed_after(lines: int, code: str, *arguments: object) -> list[str]:
-    """Kill Python on `code` once it has printed so many lines."""
+    """Kill Python on `code` once it has printed this number of lines."""
     with start(code, *arguments) as process:
         assert process.stdout is not None
         assert process.stderr is not None

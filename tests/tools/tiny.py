@@ -193,7 +193,7 @@ async def score(tool, example):
 
 @cache
 def pretrained(folder, kind):
-    """The model and tokenizer of a folder as transformers reads them by itself."""
+    """The model and tokenizer of a folder as transformers reads them without us."""
     import transformers
 
     model = getattr(transformers, kind).from_pretrained(folder).eval()

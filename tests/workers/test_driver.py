@@ -127,7 +127,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    """Where a run shall be made."""
+    """The folder for a run."""
     return tmp_path / "run"
 
 

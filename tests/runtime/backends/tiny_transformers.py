@@ -13,7 +13,7 @@ TEXT = [
 RAINBOW = [
     "The colors of the rainbow are red, orange, yellow, green, blue, indigo and violet."
 ] * 20
-"""What the battery of models asks about: a unigram vocabulary has no bytes for other letters."""
+"""Texts of the battery of models: a unigram vocabulary has no bytes for other letters."""
 
 FAMILIES = ("gpt2", "opt", "llama", "t5")
 

@@ -27,7 +27,7 @@ class Providers:
     url: str = ""
     """Address, ending in `/v1`."""
     expire: int = 0
-    """Batches, from the first, of which every second request is not run in time."""
+    """Number of first batches in which every second request is not run in time."""
     bad_rows: tuple[str, ...] = ()
     """Texts whose requests are refused."""
     held: int = 0
@@ -36,7 +36,7 @@ class Providers:
     refused_files: int = 0
     """Batches that are refused as a whole."""
     without_metadata: bool = False
-    """Whether Gemini's answers come without what their requests were marked with."""
+    """Whether Gemini's answers lack the marks of their requests."""
     batches: dict[str, Json] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     billed: Counter[str] = field(default_factory=Counter)

@@ -498,7 +498,7 @@ async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
     """Until there is room for its parts; every caller is answered, and each request runs once."""
     policy = replace(QUICK, capacity=0.02, outage=60.0)
-    async with serve_batches(Faults(largest=12, told_late=known == "after a look")) as server:
+    async with serve_batches(Faults(largest=12, refused_late=known == "after a look")) as server:
         shown = await session(tmp_path, server, asked(80), policy=policy)
         assert all(isinstance(answer, Response) for answer in shown)
         assert set(server.billed.values()) == {1}

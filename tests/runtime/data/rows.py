@@ -1,4 +1,4 @@
-"""Rows of data sets, and what reading them says."""
+"""Rows of data sets, and the messages of reading them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 class Export(NamedTuple):
-    """A row as another tool writes it, what a judge must see of it, and what is judged."""
+    """A row as another tool writes it, the parts that a judge must see, and the judged text."""
 
     row: dict[str, Any]
     shown: list[str]
