@@ -49,7 +49,8 @@ METHODS = _Methods(
     }
 )
 """Classes of the built-in methods by name: `METHODS[name](models, task, options)`, with `options`
-of the class's own `Options`. A method is registered nowhere else.
+of the class's own `Options`. The prompt of a `RatingMethod` is also in `REPLACEABLE` of
+`library/profiles.py`.
 
 Classes with `default_tools` also take `tools`; their `optional_tools` are added to the default if
 the package's extra for them is installed.
