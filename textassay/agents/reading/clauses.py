@@ -117,7 +117,9 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         return Lead(before, is_named=True, is_said=True, is_about_aspect=True, owner="aspect")
     clause = _clause_of(lead)
     is_judge_before = JUDGE.search(before) is not None
-    by_judge = is_judge_before or JUDGE.search(_BUT.split(behind[:20])[0]) is not None
+    # in more than 20 characters, for `we` begins `well`
+    near = _BUT.split(behind[:40])[0]
+    by_judge = is_judge_before or any(one.start() < 20 for one in JUDGE.finditer(near))
     if by_judge or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
     place = _Place(sentence, before, behind, lead, clause, _antecedent_of(lead))
@@ -157,7 +159,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
 
 # 4 seems about right
 _FITS = lazy_pattern(
-    rf"\s(?:is|seems|feels|looks|sounds|appears|strikes\sme\sas|would\s(?:be|seem))\s(?:to\sbe\s)?"
+    rf"\s(?:it\sis\b|then\b)|(?:\s(?:therefore|thus|\w+ly))?\s(?:is|seems|feels|looks|sounds|appears|strikes\sme\sas|would\s(?:be|seem))\s(?:to\sbe\s)?"
     rf"(?:(?!not|less|hardly)\w+\s){{0,2}}{FITTING}\b"
 )
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
@@ -209,14 +211,14 @@ _MET = (
     r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
-    r"|(?:that|this|it)(?:\s(?:makes|helps)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
+    r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
     r"|(?:we|you)(?!\s(?:only\s)?(?:must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
 _CONDITION = lazy_alternatives(
     r"\b",
-    conjunction=r"(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
+    conjunction=r"(?<!even\s)(?:if|unless|depending\son|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
     rf"|если)\b(?!\s{_MET})",
     purpose=r"so\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
     time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",
@@ -228,7 +230,7 @@ _CONDITION_CJK = lazy_pattern("如果|もし|만약")
 _CONDITION_FIRST = lazy_alternatives(
     r"\W*",
     # for a 4, it must   in that case,   to a beginner
-    setting=rf"provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
+    setting=rf"(?:in\san?\s)?(?:earlier|previous)\b|provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
     r"|to\s(?:an?|some|most|many)\s(?!\w+\smind)|when\s(?:it|its|the|this|all)\b(?!\scomes)",
     # add an end and it is a 5
     demand=r"(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
@@ -278,7 +280,7 @@ _DEFINITE = lazy_pattern(
 # its style merits no more than a 3, I can't give it more than a 3, it can't exceed a 3
 _NO_MORE_THAN = lazy_pattern(
     r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
-    r"(?:(?:more|higher|better|further)\sthan|go\s(?:beyond|above|over|past)|exceed)\b"
+    r"(?:(?:more|higher|better|further)\sthan|\w+\s(?:beyond|above|over|past)|exceed)\b"
     # no reason not to award a 5   no reason to give anything less than a 5
     r"|\bno\sreason\s(?:not\sto|to\s(?:deny|withhold|(?:\w+\s){1,3}(?:less|lower)\sthan))\b"
 )
@@ -405,6 +407,7 @@ _REPORTS = lazy_pattern(
     rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
     rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area|vicinity)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
+    rf"|\bthe\s(?:article|source|document|context|transcript)\s(?!is\b|was\b|{GIVING}\b)\w+\s?\Z"
 )
 _AVERAGE = lazy_pattern(
     r"\b(?:averaged?|mean)\b[^.]{0,30}\b(?:aspects|criteria|dimensions|categories|qualities|scores)\b"
@@ -455,7 +458,7 @@ _RATED_THING = lazy_pattern(
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
     rf"(?i)\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
-    r"(?:(?:its|the|their|this|an?)\s)*+(?!(?:its|the|their|this)\Z)(?P<thing>[a-z-]{3,})"
+    r"(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
 )
 _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 

@@ -81,7 +81,7 @@ _BRIEF = 5
 """Words of a sentence that has no room for more than a rating."""
 # That makes it 3.   Settling on 3.   6 it is.
 _SETTLING = lazy_pattern(
-    rf"(?i)(?:no[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:(?:[a-z]+\s){{2,4}}|(?:so\s)?it['’]s\s|(?:so|ok(?:ay)?|overall|thus)[,:]?\s)(?:an?\s)?{NUMBER}\W*"
+    rf"(?i)(?:(?:no|yes|ok(?:ay)?)[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:(?:[a-z]+\s){{2,4}}|(?:so\s)?it['’]s\s|(?:so|ok(?:ay)?|overall|thus)[,:]?\s)(?:an?\s)?{NUMBER}\W*"
     rf"|(?:so\s)?{NUMBER}\s(?:it\sis|then)\W*"
 )
 _REVISION = lazy_pattern(
@@ -217,11 +217,11 @@ _SET_OFF = lazy_pattern(
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(
-    rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
+    rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:solid|strong|weak|clear|firm|low|high)\s|(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
 )
 # Medium (2)   The answer is 4
 _WORDS_BEFORE = lazy_pattern(
-    rf"(?i)\W*(?:(?:[^\W\d_]+\s){{1,3}}\(|(?:the\s)?(?:final\s)?{NOUN}\sis)\s?"
+    rf"(?i)\W*(?:(?:[^\W\d_]+\s){{1,3}}\(|(?:(?:the\s)?(?:final\s)?{NOUN}\s)?is)\s?"
 )
 
 

@@ -177,6 +177,8 @@ def plain_text(text: str) -> str:
     """
     if "\\n" in text and "{" not in text and "\n" not in text.strip():
         text = re.sub(r"\\n(?![a-z])", " \n", text)  # escaped ends of lines
+    if "【" in text:
+        text = re.sub(r"【(\s?\d{1,3}(?:\.\d)?\s?)】", r" \1 ", text)
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
     if any(sign in text for sign in ("<", "[", "{", ") ")):
         # Rating: <3>

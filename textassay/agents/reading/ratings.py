@@ -75,6 +75,8 @@ _UNDECIDED = lazy_alternatives(
     choice=r"(?:decide|choose)\sbetween",
     # I leave it to the reader   let me know which
     for_reader=r"have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)|(?:choose|pick)\swhichever|let\sme\sknow\swhich",
+    # it is not said which applies
+    unclear=r"which\s(?:one\s)?(?:applies|counts)\b",
     # I would need to see the rest
     unread=r"to\s(?:see|read)\sthe\s(?:rest|full|whole)\b",
     # or maybe a 3

@@ -45,7 +45,7 @@ SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|-?to-?|till|through|and|bis|à|a|до|到|至)"
     rf"\s{{0,4}}{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
@@ -181,7 +181,8 @@ def _is_of_part(before: str, plain: str, scale: tuple[float, float], own: str) -
     if part is None or names_rating(part["name"].strip()):
         return False
     is_own = bool(own) and re.search(own, part["name"], re.IGNORECASE) is not None
-    return not is_own and re.search(rf"\d\s?(?:/|out\sof)\s?{scale[1]:g}(?!\d)", plain) is not None
+    of_top = rf"(?:\d\s?(?:/|out\sof)|max\w*\.?)\s?{scale[1]:g}(?!\d)"
+    return not is_own and re.search(of_top, plain) is not None
 
 
 _IS_GIVEN = lazy_pattern(rf"(?i)(?<!\w)(?:{GIVING}|hence|thus|so)\s[^.!?\n]{{0,60}}\Z")

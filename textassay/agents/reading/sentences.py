@@ -166,7 +166,8 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     is_question = text.rstrip(" \"”').").endswith(("?", "？"))
     if not found or (is_question and not sentence.is_tentative):
         return []
-    if _EXAMPLE.search(f"\n{sentence.above}\n{text}".lower()) or reports_below(sentence.above):
+    above = sentence.above if sentence.above.endswith((":", "：")) else ""
+    if _EXAMPLE.search(f"\n{above}\n{text}".lower()) or reports_below(sentence.above):
         return []
     ranges = ranges_of(plain, found)
     return [

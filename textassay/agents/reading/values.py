@@ -104,7 +104,10 @@ _AND_HALF = lazy_pattern(HALF)
 def is_quoted(plain: str, line: int, at: int) -> bool:
     """Return whether a place lies inside quotation marks that opened on its line."""
     before = plain[line:at]
-    if before.count("“") > before.count("”") or before.count("«") > before.count("»"):
+    # „so“
+    if before.count("“") - before.count("„") > before.count("”") or before.count(
+        "«"
+    ) > before.count("»"):
         return True
     return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
 
@@ -112,7 +115,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 # 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"(?:[ \t-]?(?:[%°‰]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
+    r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # what comes before a number that is no value, in lower case
@@ -130,7 +133,7 @@ _NUMBERED = lazy_pattern(
             # sentence 3, step 2, aged 4: what is counted through
             r"\b(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteri(?:on|a)|item"
             r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
-            r"|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
+            r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
             r"|age|aged|grade)s?\s?",
             r"\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s",
         )
@@ -157,7 +160,7 @@ _RIGHT = (
 _DEFINES = lazy_alternatives(
     "(?i)",
     # 15 * 4 = 60   1 = not toxic   5 a perfect text
-    sign=r"\s?(?:[×÷^/\\]|\(\d+\)\s?=|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示"
+    sign=r"\s?(?:[×÷^/\\]|\(\d+\)\s?=|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?(?:\w|\Z)|:\d|満点|表示"
     r"|[ ]an?\s[a-z]+)",
     # 5 means toxic   4 or 5 means clear
     meaning=rf"(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates"

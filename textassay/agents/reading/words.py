@@ -40,8 +40,8 @@ _UNITS = any_of(
 UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
-    rf"(?:(?:an?|the)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|over|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
+    rf"(?:(?:an?|the)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})(?![\s-]{{0,2}}to[\s-])"
 )
 
 NOUN = (
@@ -118,6 +118,7 @@ OTHERS = any_of(
     " last default expected required possible draft pre-final preliminary reference"
     " gold target public official published stated quoted claimed reported"
     " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
+    f" (?:first|second|earlier|other|last)_(?:one|{TEXTS})"
     " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
 )
 """Ratings that are not the judge's."""
@@ -133,7 +134,7 @@ NOT_ASSERTED = any_of(
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering consider_an?(?=\W*\Z) imagin\w* thinking_(?:of|about)"
     r" thought wonder\w* hesitat\w* torn tempted"
-    r" reluctant(?!ly) otherwise debat\w* argu(?:able|ably|e[ds]?|ing)"
+    r" reluctant(?!ly) otherwise compared bordering verging debat\w* argu(?:able|ably|e[ds]?|ing)"
     r" start\w* begin\w* from\s\w+ing"
     r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
     r" prevent\w* preclud\w* depriv\w* costs? den(?:y|ies|ied)"
@@ -159,14 +160,14 @@ NO_NOUN = any_of(
     r" makes remains stands better best actually"
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
-    " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
-    " parce porque omdat perché denn aber bewerten geben vergeben"
+    " für auf en pour à au para por per voor op för za за на w(?!['’]) we v i und et y e weil"
+    " da car parce porque omdat perché denn aber bewerten geben vergeben"
     r" strikes where given although though based considering indicating reflecting meaning showing"
     r" suggesting captures reflects suits bc no possible(?!\s\w)"
     " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
     # further prepositions, adverbs and verbs that follow a rating
     " after before despite until among along either just alone altogether there applies my also"
-    r" even still indeed really obviously please nothing no under"
+    r" even still indeed therefore thus really obviously please nothing no under"
     r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question)) \w+ly(?=\s?[.,;:!)(—-]|\s*\Z)"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
@@ -243,7 +244,7 @@ NO_OTHER_THING = any_of(
     r"me us now all everything this that these those it reasons? most such balance which not both"
     r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
     r" mid\w*"
-    r" one your provided candidate generated model system assistant dimension criterion aspect"
+    r" one your note provided candidate generated model system assistant dimension criterion aspect"
     r" (?:\w+_)?side number what basis grounds"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
