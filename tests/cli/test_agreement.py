@@ -145,6 +145,16 @@ def test_missing_files_are_named(scores, people, tmp_path):
         textassay("agreement", *arguments).ends(2, message)
 
 
+def test_ratings_that_need_a_map_are_data(tmp_path, scores, people):
+    """A field map is of DATA, and a message does not send anyone to a map of `--ratings`."""
+    table = tmp_path / "long.csv"
+    rows = [f"x{i},{name},{1 + i % 5}" for i in range(12) for name in ("Zoë", "Ben")]
+    table.write_text("\n".join(["id,Name,human.fluency", *rows]), encoding="utf-8")
+    done = textassay("agreement", scores, people, "--ratings", table)
+    done.ends(2, "--field COLUMN=rater; give the file as DATA, which --field maps")
+    textassay("agreement", scores, table, "--field", "Name=rater").ok()
+
+
 def test_raters_and_left_out_groups_are_explained(tmp_path):
     """`--raters` shows agreement among people, too; `2 (-1)` and missing intervals are shown."""
     ratings = [(1, 2), (3, 3), (5, 4), (2, 2), (2, 2), (2, 2), (4, 5), (1, 1), (3, 2)]

@@ -146,6 +146,17 @@ def test_ratings_of_other_texts_are_counted_and_own_texts_stay(runs, tmp_path):
     assert content.examples.shown[0].example.output.startswith("New answer")
 
 
+def test_ratings_without_texts_are_beside_the_texts_of_the_run(runs, tmp_path):
+    """A table of ids and ratings is enough, on the page of a run as in `agreement`."""
+    new, _ = runs
+    table = tmp_path / "ratings.csv"
+    table.write_text("id,human.fluency\n" + "".join(f"q{i},{1 + i % 5}\n" for i in range(40)))
+    content = content_of(new, human=table)
+    assert len(content.agreement[0].judges) == 1
+    assert any("40 rated rows have no text" in one for one in content.headline.points)
+    assert content.examples.shown[0].example.output.startswith("New answer")
+
+
 def test_no_path_is_on_the_page(runs, tmp_path):
     write_report(list(runs), tmp_path / "page.html", title="Two")
     page = html.unescape((tmp_path / "page.html").read_text("utf-8"))

@@ -306,7 +306,14 @@ def with_ratings(
     if not files:
         return examples
     for path, rows in files.items():
-        if not any(example.human or example.annotators for example in rows):
+        try:
+            has_ratings = any(example.human or example.annotators for example in rows)
+            rows.check()
+        except DataError as error:
+            if "fields=" not in str(error):
+                raise
+            raise DataError(f"{error}; give the file as DATA, which fields= maps") from error
+        if not has_ratings:
             raise DataError(
                 f"{path} contains no ratings, which are read from columns 'human.NAME' and"
                 " 'annotators.NAME.RATER'; or give the file as DATA, which fields= maps"
@@ -333,7 +340,9 @@ def _other_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -
 
 def open_examples(run: Path, data: Path | None, group: Mapping[str, Any]) -> Examples | None:
     """Open texts and ratings to show beside a run; `None` for its own data."""
-    return None if data is None and not group else RatedInput(run, data, group).examples()
+    if data is None and not group:
+        return None
+    return RatedInput(run, data, group).examples(needs_output=False)
 
 
 def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:

@@ -80,7 +80,12 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         " ratings are left out."
         for at, source in enumerate(data)
         if source.other_texts
-    ] + [note.text + "." for s in data for note in join_notes((), other_sources=s.other_sources)]
+    ]
+    left_out += [
+        f"{note.text}."
+        for source in data
+        for note in join_notes((), source.without_text, other_sources=source.other_sources)
+    ]
     return Overview([_run_facts(run) for run in runs], "; ".join(reasons), left_out)
 
 

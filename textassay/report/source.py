@@ -266,7 +266,8 @@ class DataSource:
     """Ids that are left out with their ratings, since their text is not the judged one."""
     other_sources: int = 0
     """Number of rated examples whose text was judged with another source; they are used."""
-
+    without_text: int = 0
+    """Number of rows without a text, whose ratings are those of the judged text with their id."""
     judged: Sequence[Example] = ()
     """The run's own data, if these are others: rows without a source have the source of the judged
     text with their id."""
@@ -332,7 +333,8 @@ def open_data(
     """Read the examples that a run judged, whose scores have been read as far as they are there.
 
     If other data are given, rows whose text differs from the judged one are left out with their
-    ratings, and replaced by the run's own data if these still exist.
+    ratings, and replaced by the run's own data if these still exist. Rows without a text have the
+    text of the run's own data.
 
     Args:
         run: The run.
@@ -341,14 +343,29 @@ def open_data(
     """
     if data is None:
         return _own_data(run)
-    examples = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
-    judged = judged_data(run.folder)
+    examples = (
+        data
+        if isinstance(data, Examples)
+        else Examples(data, needs_output=False, labels=run.labels, **reading)
+    )
+    judged, by_id = judged_data(run.folder), _by_id(examples)
+    ratings_alone = {id_: row for id_, row in by_id.items() if not text_digest(row)}
+    if ratings_alone:
+        texts = _own_data(run).examples
+        ratings_alone = {i: row for i, row in ratings_alone.items() if i in texts}
+        by_id |= {i: _with_ratings(texts[i], row) for i, row in ratings_alone.items()}
     source = DataSource(
-        Path(examples.name).name, _by_id(examples),
+        Path(examples.name).name, by_id, without_text=len(ratings_alone),
         judged=() if examples.is_same_file(judged) else tuple(judged),
     )  # fmt: skip
     source = leave_out_other_texts(run, source, source.examples)
     return replace(source, other_sources=source.people.count_other_sources())
+
+
+def _with_ratings(example: Example, row: Example) -> Example:
+    """Return an example with the ratings, and the group and system if given, of another row."""
+    places = {name: value for name in ("group", "system") if (value := getattr(row, name))}
+    return example.model_copy(update={"human": row.human, "annotators": row.annotators, **places})
 
 
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
