@@ -494,8 +494,11 @@ def test_two_systems_of_one_run(tmp_path):
     assert row["p"] < 0.001
     assert row["wins"] > 25
     assert "a is a, b is b" in " ".join(found["notes"])
-    gated = textassay("compare", run, "--systems", "b", "a", "--fail-below", "0")
+    gated = textassay(
+        "compare", run, "--systems", "b", "a", "--fail-below", "0", "--weight", "texts"
+    )
     assert gated.code == 1
+    assert "sources have the same weight, not texts" in gated.said
 
 
 def test_two_weeks_are_independent_samples(tmp_path):

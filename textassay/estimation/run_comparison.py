@@ -284,6 +284,9 @@ def compare_sides(
                 a.recorded, b.recorded, rated, a.labels, other_labels=b.labels, aspects=names,
                 seed=seed,
             )  # fmt: skip
+    if unweighted := [row.aspect for row in rows if row.mean_over != weight]:
+        sources = "means of sources are paired, so sources have the same weight, not texts"
+        notes.append(Note(f"{', '.join(unweighted)}: {sources}", warning=True))
     notes += _other_source_notes(a, b)
     changes = changes_between(a, b, [row.aspect for row in rows if row.same_scale])
     whole = RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
