@@ -197,6 +197,8 @@ BAD_LINES = {
     '{"output": "x", "annotators": {"c": 3}}': ", field 'annotators.c': should be a list, not 3",
     '{"output": "x", "annotators": {"c": [3, "y"]}}': ", field 'annotators.c.1': should be a"
     " number, not 'y'",
+    '{"output": "x", "gold": {"text": ["a"]}}': ", field 'gold': should be a list, not {'text':"
+    """ ['a']}; map a part of it, such as fields={"gold.text": "references"}""",
     '{"output": "x", "reference": [3.5]}': ", field 'reference.0': should be text, not 3.5",
     '{"output": "x", "id": ""}': ", field 'id': should not be empty",
     '{"output": "x", "id": 1.5}': ", field 'id': should be text, not 1.5",

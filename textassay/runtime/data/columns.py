@@ -705,7 +705,7 @@ def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
         problem += "; the column of one rater is annotators.ASPECT.RATER"
     elif first["type"] == "dict_type":
         problem += how_to_name(path, name)
-    elif name == "references":
+    elif name == "references" and (inside or not isinstance(given, Mapping)):
         problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
     elif isinstance(given, Mapping) and given:
         inner = next(iter(given))
