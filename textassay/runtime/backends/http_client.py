@@ -32,7 +32,7 @@ UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 
 MAX_PATTERNS = 64
 """Addresses, each with its headers, whose requests are remembered. A model has one or two, so that
-16 and 256 are as fast; it bounds the memory if a library sends new headers with every request."""
+16 and 256 act alike; it bounds the memory if a library sends new headers with every request."""
 
 
 class HTTPAnswer(NamedTuple):
