@@ -226,7 +226,7 @@ def check_mean(
     scores = _select_scores(run, aspect, max_unscored=max_unscored)
     examples = {example.id: example for example in run.examples()}
     scored = [score for score in scores if score.value is not None]
-    _refuse_beyond(scored[0].scale, aspect, threshold, kind)
+    _check_threshold(scored[0].scale, aspect, threshold, kind)
     values = np.array([score.value for score in scored], float)
     sources = sources_by_id(examples.values())
     codes = group_codes(sources.get(score.id) for score in scored)
@@ -262,7 +262,7 @@ def _check_shares(confidence: float, max_unscored: float) -> None:
         )
 
 
-def _refuse_beyond(scale: Scale | None, aspect: str, threshold: float, kind: str) -> None:
+def _check_threshold(scale: Scale | None, aspect: str, threshold: float, kind: str) -> None:
     """Raise unless scores can be on either side of a threshold: else a check decides nothing."""
     low, high = scale or (-math.inf, math.inf)
     if not (low <= threshold <= high and math.isfinite(threshold)):
@@ -497,10 +497,10 @@ class Assay:
             run = await evaluate(examples, model=models, settings=opened_settings, **keywords)
         if run.progress:
             self.judge.usage = self.judge.usage + run.progress.usage
-        self._refuse_unrecorded(run)
+        self._check_all_judged(run)
         return run
 
-    def _refuse_unrecorded(self, run: Run) -> None:
+    def _check_all_judged(self, run: Run) -> None:
         """Raise if a text was never judged: a gate that leaves it out would let it through."""
         if self.judge.mode != "replay":
             return

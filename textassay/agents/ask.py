@@ -343,7 +343,7 @@ def never_cut(sample: Sample, read: object = None) -> bool:
     return False
 
 
-def refuse_filtered(sample: Sample, part: str = "the answer") -> None:
+def check_not_filtered(sample: Sample, part: str = "the answer") -> None:
     """Raise if the provider's content filter cut an answer off."""
     if sample.finish_reason == "filtered":
         raise ContentRefused(f"the provider's content filter cut off {part}")

@@ -31,7 +31,7 @@ from textassay.agents.aggregation import (
     rescale,
     reverse,
 )
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
+from textassay.agents.ask import Ask, Parsed, check_not_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
@@ -165,7 +165,7 @@ class Planner:
         criteria = criteria_of(aspects)
         names = tuple(aspect.name for aspect in criteria)
         tools = tuple(tool.name for tool in self.tools)
-        check = partial(refuse_filtered, part="the plan")
+        check = partial(check_not_filtered, part="the plan")
         dry_run_answer = self._dry_run_answer(criteria)
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
@@ -472,7 +472,7 @@ class LLMFuser:
     def _read(self, sample: Sample) -> JointAnswer:
         joint = parse_joint(whole_lines(sample), self._rated)
         if any(isinstance(rating, NoRating) for rating in joint.ratings):
-            refuse_filtered(sample, "the answer before its last rating")
+            check_not_filtered(sample, "the answer before its last rating")
         return joint
 
     def _score(

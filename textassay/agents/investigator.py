@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from textassay.agents.aggregation import EMPTY, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered
+from textassay.agents.ask import Ask, Parsed, check_not_filtered
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, SectionIndex, has_read
 from textassay.agents.prompt_template import Prompt, fence_texts
 from textassay.agents.quotes import find_quote, plain
@@ -480,7 +480,7 @@ def read_action(sample: Sample) -> Look | FinalVerdict | NoAction:
     for fields in map(_fields_of, objects):
         if fields:
             return _parse_action(fields)
-    refuse_filtered(sample)
+    check_not_filtered(sample)
     return NoAction(problem=DECLINED if declines(sample.text) else "NoActionFound")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.ask import Ask, refuse_filtered
+from textassay.agents.ask import Ask, check_not_filtered
 from textassay.agents.prompt_template import Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.agents.reading.outcomes import MAX_QUOTED
@@ -230,7 +230,7 @@ class Decomposer:
         return Decomposition(of=aspect, aspects=tuple(parts), notes=(*notes, *best.dropped))
 
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
-        refuse_filtered(sample, f"the parts of {aspect.name!r}")
+        check_not_filtered(sample, f"the parts of {aspect.name!r}")
         listing = parse_listing(sample.text, most=self.count, unwanted=unwanted)
         # a cut list is used: only its last entry may be incomplete
         if sample.finish_reason != "length":

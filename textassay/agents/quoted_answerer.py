@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of
+from textassay.agents.ask import Ask, Parsed, check_not_filtered, remind_of
 from textassay.agents.quotes import find_quote
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
@@ -268,7 +268,7 @@ def _read(fields: Json, question: Aspect) -> QuotedAnswer:
 
 
 def _unread(sample: Sample) -> str:
-    refuse_filtered(sample)
+    check_not_filtered(sample)
     return DECLINED if declines(sample.text) else "NoAnswerFound"
 
 

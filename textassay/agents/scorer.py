@@ -29,9 +29,9 @@ from textassay.agents.ask import (
     REMINDER,
     Ask,
     Parsed,
+    check_not_filtered,
     never_cut,
     notes_on,
-    refuse_filtered,
     remind_of,
     score_answer,
     truncation_note,
@@ -318,9 +318,9 @@ class Scorer:
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = self._rating(sample, aspect)
         if isinstance(rating, NoRating):
-            refuse_filtered(sample, "the answer before its rating")
+            check_not_filtered(sample, "the answer before its rating")
         elif _ends_at(sample, rating):  # "1" may have become "10"
-            refuse_filtered(sample, "the answer at its rating")
+            check_not_filtered(sample, "the answer at its rating")
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
@@ -385,7 +385,7 @@ class Scorer:
         if all(sample.finish_reason == "filtered" for sample in answer.samples) and not any(
             isinstance(rating, Rating) for rating in answer.readings
         ):
-            refuse_filtered(answer.samples[0], "every sample before its rating")
+            check_not_filtered(answer.samples[0], "every sample before its rating")
         samples, ratings = list(answer.samples), list(answer.readings)
         usage, notes = answer.usage, list[Json]()
         # unreadable samples differ from the rest: leaving them out would bias the mean
@@ -590,7 +590,7 @@ class JointScorer:
     def _read(self, sample: Sample, aspects: tuple[Aspect, ...]) -> JointAnswer:
         from textassay.agents.reading.joint import parse_joint
 
-        refuse_filtered(sample)
+        check_not_filtered(sample)
         return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:

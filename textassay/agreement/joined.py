@@ -89,7 +89,7 @@ def join(
     people = people.of_texts(texts)
     scored = {id_ for name, ids in scores.items() if not is_of_criteria(name) for id_ in ids}
     # checked before pairing: files of other data usually share names of aspects but no id
-    _refuse_other_data(scored, people)
+    _check_shared_texts(scored, people)
     return Joined(
         people,
         tuple(pair_names(scores, people.aspects, aspect_map)),
@@ -546,7 +546,7 @@ def check_probability(id_: str, value: Any) -> float | None:
     return number
 
 
-def _refuse_other_data(scored: Collection[str], people: People) -> None:
+def _check_shared_texts(scored: Collection[str], people: People) -> None:
     """Raise unless some text is in both: nearly always these are two files of different data."""
     if {*scored} & {*people.ids}:
         return

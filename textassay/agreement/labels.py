@@ -158,7 +158,7 @@ def label_agreement(
     """
     count = len(labels)
     pairs = pair_up(judge, human, groups=groups)
-    _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
+    _check_label_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
     tables = _tables(pairs.human * count + pairs.scores, pairs.groups, count**2)
     return _agreement_of(
         pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
@@ -219,7 +219,7 @@ def _measures(
     }
 
 
-def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
+def _check_label_numbers(sides: Mapping[str, Floats], count: int) -> None:
     """Raise unless all numbers are numbers of labels, and the number of labels is allowed."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
@@ -433,7 +433,7 @@ def compare_labels(
     count = len(labels)
     for side, judged in (("the first judge's", a), ("the second judge's", b)):
         rated = pair_up(judged, human, groups=groups)
-        _refuse_other_numbers({f"{side} labels": rated.scores, "human labels": rated.human}, count)
+        _check_label_numbers({f"{side} labels": rated.scores, "human labels": rated.human}, count)
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # both labels as one number, so that a row that one judge left out is left out for both
     pairs = pair_up(ours * count + other, human, groups=groups)
@@ -547,7 +547,7 @@ def agreement_at(
         np.where(confirming, people, np.nan),
         groups=groups,
     )
-    _refuse_other_numbers({"human labels": pairs.human}, len(labels))
+    _check_label_numbers({"human labels": pairs.human}, len(labels))
     ties = equal[confirming & ~np.isnan(values) & ~np.isnan(people)] & cut.is_shared
     # a tie counts as a row of half weight on either side
     rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])

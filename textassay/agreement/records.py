@@ -129,7 +129,7 @@ def read_judge(
         if row.value is not None:
             by_id[row.id] = row.signature
     for aspect, by_id in signatures.items():
-        refuse_several_judges(aspect, dict.fromkeys(by_id.values()))
+        check_one_judge(aspect, dict.fromkeys(by_id.values()))
     return scores
 
 
@@ -169,7 +169,7 @@ def run_folder(source: object) -> Path | None:
     return folder if (folder / MANIFEST).is_file() else None
 
 
-def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str = "") -> None:
+def check_one_judge(aspect: str, signatures: Collection[str], otherwise: str = "") -> None:
     """Raise if the scores of one aspect carry several signatures."""
     if len(signatures) > 1:
         shown = "; ".join(repr(signature) for signature in list(signatures)[:3])
@@ -179,7 +179,7 @@ def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: s
         )
 
 
-def refuse_other_labels(
+def check_equal_labels(
     aspect: str,
     a: Sequence[str],
     b: Sequence[str],

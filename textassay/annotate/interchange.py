@@ -104,7 +104,7 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRa
     again = len(rated) - len({(row.id, row.aspect, row.rater) for row in rated})
     if again:
         left_out.say(f"raters rated a text again: the last of their ratings counts ({again:,})")
-    _refuse_mixed(path, rated, labels or {})
+    _check_one_kind(path, rated, labels or {})
     rows, reader = merge_raters(rated), LabelReader(labels)
     for row in rows:
         try:
@@ -114,7 +114,7 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRa
     return ReadRatings(rows, left_out.notes)
 
 
-def _refuse_mixed(path: Path, rated: Iterable[ImportedRatings], labels: LabelSets) -> None:
+def _check_one_kind(path: Path, rated: Iterable[ImportedRatings], labels: LabelSets) -> None:
     """Refuse words among the numbers of an aspect, such as `4,5` or `N/A`."""
     number_of: dict[str, ImportedRatings] = {}
     word_of: dict[str, ImportedRatings] = {}

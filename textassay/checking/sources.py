@@ -343,7 +343,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which are not needed for tables
     from textassay.agreement.joined import People, read_with_labels
-    from textassay.agreement.records import judged_data, read_labels, refuse_several_judges
+    from textassay.agreement.records import check_one_judge, judged_data, read_labels
     from textassay.estimation.columns import join_columns, read_judged
     from textassay.runtime.data.dataset import Examples
 
@@ -362,7 +362,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     names = _map_aspects(scores, list(judged), people.aspects, human)
     tables = join_columns(judged, people, names)
     for table in tables:
-        refuse_several_judges(table.score, table.signatures)
+        check_one_judge(table.score, table.signatures)
     pairs = [_of_columns(table, judged[table.score].labels) for table in tables]
     notes = [note.text for table in tables for note in table.notes()]
     if not people.has_groups:

@@ -111,7 +111,7 @@ def read_table(source: Any) -> RawTable:
     if not rows:
         raise DataError(f"{table.name}: contains no rows")
     if isinstance(table, Csv):
-        _refuse_header(table.name, list(rows[0]))
+        _check_header(table.name, list(rows[0]))
     notes = list(table.notices)
     names = rows[0].keys()
     is_own = any(f"{name} (2)" in names for name in names)
@@ -130,7 +130,7 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> str:
     return word if is_total and all(_text(row.get(name)) != word for row in rows[:-1]) else ""
 
 
-def _refuse_header(name: str, names: Sequence[str]) -> None:
+def _check_header(name: str, names: Sequence[str]) -> None:
     # without the number added to repeated names
     header = [name.casefold().partition(" (")[0] for name in names]
     if header and all(read_numeral(name, ",") or name in _YES | _NO for name in header):

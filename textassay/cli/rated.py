@@ -78,13 +78,13 @@ class RatedInput:
     def declared(self) -> LabelSets:
         """Labels by name of the score: from the run's aspects and the task."""
         from textassay.agreement.joined import labels_of_task
-        from textassay.agreement.records import read_labels, refuse_other_labels
+        from textassay.agreement.records import check_equal_labels, read_labels
 
         labels = read_labels(self.scores)
         named = labels_of_task(self._task.aspects, self.aspect_map) if self._task else {}
         for name in labels.keys() & named.keys():
             places = f"in {self.scores}", f"in the task {self._task_name}"
-            refuse_other_labels(name, labels[name].names, named[name].names, places)
+            check_equal_labels(name, labels[name].names, named[name].names, places)
         return labels | named
 
     @property
@@ -162,7 +162,7 @@ class RatedInput:
         from textassay.estimation.columns import read_judged
 
         if self._selection == RANDOM:
-            self._refuse_two_draws()
+            self._check_one_draw()
         return read_with_labels(
             lambda reader: read_judged(
                 self.source(reader), reader, whole_labels=self._whole_labels
@@ -172,7 +172,7 @@ class RatedInput:
             self.aspect_map,
         )
 
-    def _refuse_two_draws(self) -> None:
+    def _check_one_draw(self) -> None:
         plans = [path for path in self._ratings if _has_probabilities(path)]
         if len(plans) > 1:
             raise ConfigurationError(
@@ -262,11 +262,11 @@ class RatedInput:
 
     def scaled_columns(self) -> list[tuple[Columns, MapScales]]:
         """Return `columns` with their scales, each of one judge."""
-        from textassay.agreement.records import refuse_several_judges
+        from textassay.agreement.records import check_one_judge
 
         tables = self.columns()
         for table in tables:
-            refuse_several_judges(table.score, table.signatures)
+            check_one_judge(table.score, table.signatures)
         return [(table, self.scales_of(table)) for table in tables]
 
     def scales_of(self, table: Columns) -> MapScales:

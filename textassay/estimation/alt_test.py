@@ -261,7 +261,7 @@ class _Trial:
         self.skipped = tuple(
             int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < MIN_ITEMS))
         )
-        _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
+        _check_testable(shared, units, self.tested, least=1 if replaced else 2)
         # how close each rater is to the others does not depend on the tested scores: computed once
         # for the judge, every constant and every further measure
         self._rows = {r: np.flatnonzero(is_rated[:, r] & (others[:, r] > 0)) for r in self.tested}
@@ -359,7 +359,7 @@ def _most_frequent(ratings: Floats, most: int = 25) -> Floats:
     return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:most]]))
 
 
-def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
+def _check_testable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
     if int((shared > 0).sum()) < least:
         raise DataError(
             "the alternative annotator test leaves one rater out and compares with the others, and "

@@ -19,10 +19,10 @@ import numpy as np
 from textassay.agreement.joined import AspectMap, People, check_probability, join, join_notes
 from textassay.agreement.records import (
     ScoreSource,
+    check_one_judge,
     level_shares,
     read_labels,
     read_score_rows,
-    refuse_several_judges,
 )
 from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.maps import MapScales
@@ -372,14 +372,12 @@ def scales_of(columns: Columns, declared: Mapping[str, Scale]) -> MapScales:
     low, high = float(ratings.min()), float(ratings.max())
     scale = declared.get(columns.human)
     if scale is not None:
-        _refuse_off_scale(columns, scale, "the scale that was given")
+        _check_scale(columns, scale, "the scale that was given")
         return MapScales(columns.scale, scale)
     # a judge on 0 to 1 often gives probabilities, whose scale does not show the raters' scale
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return MapScales(columns.scale, (low, high) if low < high else (low, low + 1.0))
-    _refuse_off_scale(
-        columns, columns.scale, "the judge's scale; if the raters used another, give it"
-    )
+    _check_scale(columns, columns.scale, "the judge's scale; if the raters used another, give it")
     return MapScales(columns.scale, columns.scale)
 
 
@@ -390,7 +388,7 @@ def one_signature(columns: Columns, *, allow_change: bool) -> str:
     """
     if not allow_change:
         otherwise = ", or set allow_change=true if the differences do not matter"
-        refuse_several_judges(columns.score, columns.signatures, otherwise)
+        check_one_judge(columns.score, columns.signatures, otherwise)
     return columns.signatures[0] if columns.signatures else ""
 
 
@@ -411,7 +409,7 @@ def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
     return lines
 
 
-def _refuse_off_scale(columns: Columns, scale: Scale, origin: str) -> None:
+def _check_scale(columns: Columns, scale: Scale, origin: str) -> None:
     ratings = columns.ratings
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):

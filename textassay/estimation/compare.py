@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from textassay.agreement.joined import People, some_ids
-from textassay.agreement.records import refuse_other_labels, refuse_several_judges
+from textassay.agreement.records import check_equal_labels, check_one_judge
 from textassay.estimation.columns import Judged
 from textassay.estimation.compare_rows import CompareRow, SideCounts
 from textassay.estimation.means import (
@@ -110,7 +110,7 @@ def compare_runs(
     for name in names:
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)
-        refuse_other_labels(name, a[name].labels, b[name].labels)
+        check_equal_labels(name, a[name].labels, b[name].labels)
     sources = {
         id_: group
         for side in (other_people, people)
@@ -180,7 +180,7 @@ class _RunComparer:
 
     def compare(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         for which, judged in (("first", a), ("second", b)):
-            refuse_several_judges(aspect, judged.signatures, f" (the scores of the {which} run)")
+            check_one_judge(aspect, judged.signatures, f" (the scores of the {which} run)")
         if a.values.keys() & b.values.keys():
             return replace(self._compare_paired(aspect, a, b), other_texts=_count_other_texts(a, b))
         first, second = _by_source(a, self.sources), _by_source(b, self.sources)

@@ -9,7 +9,7 @@ from textassay.agreement.choice import alternatives, compare_choices
 from textassay.agreement.correlation import COEFFICIENTS, Level
 from textassay.agreement.joined import People
 from textassay.agreement.labels import compare_labels
-from textassay.agreement.records import Recorded, refuse_other_labels
+from textassay.agreement.records import Recorded, check_equal_labels
 from textassay.agreement.significance import Difference
 from textassay.agreement.significance import compare as compare_agreement
 from textassay.agreement.table import measure_name
@@ -142,7 +142,7 @@ def label_difference(
         sides = [people.align(run[name]) for run in (a, b)]
         scale = (labels or {}).get(name, YES_NO)
         if labels and other_labels and name in labels and name in other_labels:
-            refuse_other_labels(name, scale.names, other_labels[name].names)
+            check_equal_labels(name, scale.names, other_labels[name].names)
         human = people.labels(name, scale)
         are_declared = labels is not None and name in labels
         if human is None or not (are_declared or all(are_labels(side, scale) for side in sides)):

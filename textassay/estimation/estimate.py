@@ -23,7 +23,7 @@ import numpy as np
 from textassay.agreement.intervals import MOSTLY, commonest, effective_number
 from textassay.arrays import Codes, Floats, Mask
 from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
-from textassay.estimation.maps import Map, MapScales, learn_map, refuse_unlearnable
+from textassay.estimation.maps import Map, MapScales, check_learnable, learn_map
 from textassay.estimation.means import (
     MEANS_OVER,
     Corrected,
@@ -311,7 +311,7 @@ class _MeanEstimator:
         """Return the calibrated scores, and the kind of their map."""
         calibration, (x, y, at) = settings.calibration, self.columns.pairs
         if isinstance(calibration, Map):
-            refuse_unlearnable(x, y, at)
+            check_learnable(x, y, at)
             return calibration.predict(self.columns.scores), calibration.kind
         learned = learn_map(x, y, at, scales=self.scales, method=calibration, seed=settings.seed)
         calibrated = learned.predict_unseen(self.columns.scores)

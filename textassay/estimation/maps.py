@@ -287,7 +287,7 @@ def learn_map(
     if method not in METHODS:
         raise UnknownName("calibration method", method, METHODS)
     # before the folds, so that the message describes the data and not a fold
-    refuse_unlearnable(scores, ratings, groups)
+    check_learnable(scores, ratings, groups)
     # folds contain whole sources: rows of one source are similar, so a map tested on a source it
     # learned from would look better than on new sources
     masks = fold_masks(groups, count=10, seed=seed)
@@ -319,7 +319,7 @@ def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Ma
     return fit_line(scores, ratings, weights, scales, "shift" if kind == "shift" else "linear")
 
 
-def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
+def check_learnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
     """Raise if nothing can be learned from these rows."""
     if len(scores) < 8:
         raise DataError(

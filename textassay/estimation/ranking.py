@@ -28,7 +28,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
 from textassay.agreement.joined import join_notes, some_ids
-from textassay.agreement.records import read_score_rows, refuse_several_judges
+from textassay.agreement.records import check_one_judge, read_score_rows
 from textassay.arrays import Codes, Floats
 from textassay.estimation.means import (
     Linearized,
@@ -185,7 +185,7 @@ def rank_systems(
 def _rank(
     aspect: str, judged: PairChoices, pair_of: Mapping[str, ComparedPair], confidence: float
 ) -> Ranking:
-    refuse_several_judges(aspect, judged.signatures)
+    check_one_judge(aspect, judged.signatures)
     scored = {id_: value for id_, value in judged.values.items() if value is not None}
     if not scored:
         raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")
@@ -201,7 +201,7 @@ def _rank(
     )
     # systems without a chain of comparisons between them have no common zero, and any order of them
     # would be an artifact of the centering
-    _refuse_unconnected(aspect, table, names)
+    _check_connected(aspect, table, names)
     strengths = fit_strengths(table)
     rates = [table.win_rate(at) for at in range(len(names))]
     flipped = np.array([id_ in judged.flipped for id_ in scored])
@@ -240,7 +240,7 @@ def _rank(
     )
 
 
-def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> None:
+def _check_connected(aspect: str, table: Comparisons, names: list[str]) -> None:
     parts = table.components()
     if not parts.any():
         return

@@ -148,11 +148,11 @@ def run_sync(
     function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **arguments: P.kwargs
 ) -> T:
     """Run an async function of the API to its end, unless an event loop runs in this thread."""
-    refuse_running_loop(function.__name__)
+    check_no_running_loop(function.__name__)
     return asyncio.run(function(*args, **arguments))
 
 
-def refuse_running_loop(name: str) -> None:
+def check_no_running_loop(name: str) -> None:
     """Refuse to block an event loop, where the async function `name` can be awaited."""
     try:
         # checked here, since the error of `asyncio.run` does not mention notebooks

@@ -31,8 +31,8 @@ from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.feature_table import (
     FeatureTable,
     Split,
+    check_no_leaks,
     rating_scales,
-    refuse_leaks,
     split_masks,
 )
 from textassay.fitting.held_out import build_report, held_out_scores
@@ -182,7 +182,7 @@ class Alignment(ABC):
             raise DataError(
                 f"the judge gave criterion {name!r} no usable rating on any row to learn from"
             )
-        refuse_leaks(table)
+        check_no_leaks(table)
         return Split(*(table.rows(side & table.filled) for side in (self.train, ~self.train)))
 
     @property

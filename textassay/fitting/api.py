@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from textassay.agreement.records import ScoreSource
-from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
+from textassay.evaluation.api import ModelsByRole, check_no_running_loop, check_settings, run_sync
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Alignment, WatchSession, check_out
@@ -150,7 +150,7 @@ async def fit(
     del arguments["examples"], arguments["progress"]
     request = fit_request(**arguments)
     if isinstance(request, FitFromScores):
-        _refuse_progress(progress)
+        _check_progress(progress)
         # read here: the source of the rows may belong to this thread, such as a database cursor
         recorded = _read(examples, request)
         # in a thread: learning takes seconds to minutes, while a web server has to answer; a result
@@ -178,10 +178,10 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     """
     if arguments.get("method") is not None:
         return run_sync(fit, *args, **arguments)
-    refuse_running_loop(fit.__name__)
+    check_no_running_loop(fit.__name__)
     parameters = inspect.signature(fit).bind(*args, **arguments).arguments
     examples = parameters.pop("examples")
-    _refuse_progress(parameters.pop("progress", None))
+    _check_progress(parameters.pop("progress", None))
     request = fit_request(**parameters)
     assert isinstance(request, FitFromScores)  # like fit without a method
     return learn_recorded(examples, request)
@@ -225,7 +225,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     return kind(request, data)
 
 
-def _refuse_progress(progress: OnProgress) -> None:
+def _check_progress(progress: OnProgress) -> None:
     # `False` has an effect: nothing is shown
     if progress:
         raise ConfigurationError(

@@ -160,7 +160,7 @@ class FeatureTable:
         return {name: float(share) for name, share in zip(self.names, shares, strict=True)}
 
 
-def refuse_leaks(table: FeatureTable) -> None:
+def check_no_leaks(table: FeatureTable) -> None:
     """Refuse features that contain the ratings."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     # a judge may give one rare label exactly where raters do; it has seen their ratings only if all
@@ -200,12 +200,12 @@ def rating_scales(table: FeatureTable, declared: Mapping[str, tuple[float, float
                 )
             scales[name] = declared[name]
             continue
-        _refuse_two_scales(name, ratings, table)
+        _check_one_scale(name, ratings, table)
         scales[name] = (float(math.floor(low)), float(math.ceil(high)))
     return scales
 
 
-def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
+def _check_one_scale(name: str, ratings: Floats, table: FeatureTable) -> None:
     """Refuse an aspect that some sources rate within 0 to 1, and others at 1 and above."""
     below, above = 0, 0
     for code in np.unique(table.groups):

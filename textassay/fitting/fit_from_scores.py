@@ -13,8 +13,8 @@ from textassay.fitting.feature_table import (
     AspectScales,
     FeatureTable,
     Split,
+    check_no_leaks,
     rating_scales,
-    refuse_leaks,
     split_table,
 )
 from textassay.fitting.held_out import build_report, held_out_scores
@@ -104,6 +104,6 @@ def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
     table = read_table(data, patterns=request.features, scores=scores, aspects=aspects)
     table = table.of_common_labels()
     # before the split: all rows show a leak more surely than half of them
-    refuse_leaks(table)
+    check_no_leaks(table)
     scales = rating_scales(table, request.scales)
     return RecordedFit(table, split_table(table, request), scales, data.check(), request)

@@ -24,7 +24,7 @@ from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fence_texts
 from textassay.arrays import Codes, Floats, Mask
 from textassay.fitting.alignment import Alignment, AlignmentResult, NodeValues, read_kept
-from textassay.fitting.feature_table import FeatureTable, refuse_leaks
+from textassay.fitting.feature_table import FeatureTable, check_no_leaks
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import Fitter, choose, correlations, predict
 from textassay.fitting.request import FitRubric
@@ -298,7 +298,7 @@ def _weed_below(
     confidence = 1 - 0.05 / max(1, len(remaining))
     while remaining:
         table = train.with_features({node.id: ratings[node.id] for node in (root, *remaining)})
-        refuse_leaks(table)
+        check_no_leaks(table)
         measured = importance_for(root, table.rows(table.filled), fitter)
         decisions = dict[str, _CriterionDecision]()
         for name, mean, span in zip(

@@ -105,14 +105,14 @@ class FitRequest(DataRequest):
     """Samples per point of each curve of --report full (default: 3 for data, 1 for criteria)."""
 
     @model_validator(mode="after")
-    def _refuse_empty_names(self) -> Self:
+    def _check_names(self) -> Self:
         for name in ("aggregator", "aspects"):
             if getattr(self, name) == ():
                 raise ConfigurationError(f"{name}= is empty; leave it out for the default")
         return self
 
     @model_validator(mode="after")
-    def _refuse_repeats_without_curves(self) -> Self:
+    def _check_repeats(self) -> Self:
         if self.repeats is not None and self.report == "basic":
             raise ConfigurationError(
                 "repeats= is for the curves of report='full'; add it, or leave repeats= out"

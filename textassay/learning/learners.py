@@ -426,7 +426,7 @@ class AspectLearner:
         notes |= {"sources": of_sources} if of_sources else {}
         with_means = {**pooled, **centered}
         aspect = LearnedAspect(learned.predictor, mean, sd, limits, notes, with_means)
-        self._refuse_constant(aspect, training.features, name)
+        self._check_varies(aspect, training.features, name)
         return aspect
 
     def _learn_together(
@@ -450,7 +450,7 @@ class AspectLearner:
         for name, learned, spread in zip(names, predictors, spreads, strict=True):
             notes = {"rows": len(ratings), "groups": count, **learned.notes}
             aspects.append(LearnedAspect(learned.predictor, *spread, notes))
-            self._refuse_constant(aspects[-1], features, name)
+            self._check_varies(aspects[-1], features, name)
         return aspects
 
     def _spread(self, target: Floats, name: str) -> tuple[float, float, tuple[float, float]]:
@@ -467,7 +467,7 @@ class AspectLearner:
         limits = rating_limits(target, self.scales.get(name), name)
         return float(target.mean()), float(target.std()), limits
 
-    def _refuse_constant(self, aspect: LearnedAspect, features: Floats, name: str) -> None:
+    def _check_varies(self, aspect: LearnedAspect, features: Floats, name: str) -> None:
         fitted = np.clip(
             aspect.mean + aspect.sd * aspect.predictor.predict(features), *aspect.limits
         )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from textassay.agents.aggregation import EMPTY, UNIT, common_fields
-from textassay.agents.ask import refuse_filtered, remind_of, score_answer
+from textassay.agents.ask import check_not_filtered, remind_of, score_answer
 from textassay.agents.prompt_template import as_noun
 from textassay.agents.questions import Answerer, YesNoScorer, fill_placeholders
 from textassay.agents.reading.outcomes import DECLINED, NoRating
@@ -121,6 +121,6 @@ class AnswerMethod(PromptMethod):
     def _read(self, sample: Sample, example: Example) -> float | NoRating:
         value = self.read(sample.text, example)
         if isinstance(value, NoRating):
-            refuse_filtered(sample)
+            check_not_filtered(sample)
             return NoRating(DECLINED, value.message) if declines(sample.text) else value
         return value

@@ -103,7 +103,7 @@ class Checklist(PromptMethod):
         """Find the known questions, and the agent that writes the others."""
         if self.decides:
             if self.options.answers == "quoted":
-                self.refuse_written("answers")
+                self.check_written_unset("answers")
             self.options = self.options.model_copy(update={"answers": "p-yes"})
         self._known_questions, roots = self._find_questions()
         unknown = [root for root in roots if root.id not in self._known_questions]
@@ -134,7 +134,7 @@ class Checklist(PromptMethod):
                 root.id: (_own_question(root),) for root in roots if root.labels
             }, roots
         if options.output == "questions":
-            self.refuse_unused("criteria and points of a rubric are in the data", "output")
+            self.check_unset("criteria and points of a rubric are in the data", "output")
         return {}, (_aspect_of_rubric(self._task),)
 
     def _make_ask(self) -> Ask:

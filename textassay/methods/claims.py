@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import EMPTY, UNIT, Average, answer_evidence, common_fields
-from textassay.agents.ask import Ask, refuse_filtered, remind_of, signature_of_parts
+from textassay.agents.ask import Ask, check_not_filtered, remind_of, signature_of_parts
 from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
@@ -195,7 +195,7 @@ class ClaimCheck(PromptMethod):
         if self.tools:
             return self.tools[0].name
         if self.decides and self.options.verify == "quoted":
-            self.refuse_written("verify")
+            self.check_written_unset("verify")
         return "typed" if self.decides else self.options.verify
 
     @property
@@ -212,7 +212,7 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        self.refuse_unused(f"the tool {tool.name!r} verifies the claims", "pattern", "verify")
+        self.check_unset(f"the tool {tool.name!r} verifies the claims", "pattern", "verify")
         return tool
 
     @property
@@ -379,7 +379,7 @@ async def sentence_claims(example: Example) -> Claims:
 
 
 def _read(sample: Sample) -> tuple[str, ...] | None:
-    refuse_filtered(sample, "the list of claims")
+    check_not_filtered(sample, "the list of claims")
     return parse_statements(sample.text, cut=sample.finish_reason == "length")
 
 

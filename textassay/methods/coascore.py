@@ -59,13 +59,13 @@ class CoAScore(RatingMethod):
 
     def prepare(self) -> None:
         if self.options.variant == "inter":
-            self.refuse_unused(
+            self.check_unset(
                 "variant=inter takes the task's own aspects", "aspects_file", "n_aspects"
             )
             # a file that a profile names is not used
             self.options = self.options.model_copy(update={"aspects_file": None})
         elif file := self.options.aspects_file:
-            self.refuse_unused(f"the chains of {file} have the aspects that it lists", "n_aspects")
+            self.check_unset(f"the chains of {file} have the aspects that it lists", "n_aspects")
         self._chains: dict[str, Decomposition] = {}
         self._chains_digest = self._find_chains()
         self.joint = self._rater_of_chains()

@@ -102,7 +102,7 @@ class DecompEval(PromptMethod):
             )
         book, book_digest = read_questions(options.questions)
         if self.decides:
-            self.refuse_written("question_first", "reading", "ask", "instruction")
+            self.check_written_unset("question_first", "reading", "ask", "instruction")
         alone = not self.decides and self._alone(book)
         ask = self.ask_yes_or_no(profile=self.profile.model_copy(update={"ask": options.ask}))
         self.questions = SentenceQuestions(

@@ -154,7 +154,7 @@ class FusionEval(PromptMethod):
         options = self.options
         if options.fusion == "llm" and options.direct:
             why = "with fusion=llm the judge rates directly anyway; it is for avg, llmsel and corrw"
-            self.refuse_unused(why, "direct")
+            self.check_unset(why, "direct")
         if options.fusion == "llmsel" and options.plan == "none":
             raise ConfigurationError(
                 "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
@@ -168,9 +168,9 @@ class FusionEval(PromptMethod):
             )
         if options.fusion in ("avg", "corrw"):
             why = f"fusion={options.fusion} averages all tools, and llmsel those of a plan"
-            self.refuse_unused(why, "plan")
+            self.check_unset(why, "plan")
         if options.fusion != "corrw":
-            self.refuse_unused("only fusion=corrw learns from ratings", "ratings")
+            self.check_unset("only fusion=corrw learns from ratings", "ratings")
 
     def _check_tools(self) -> None:
         """Refuse a fusion without tools, and ranges of tools that are not used."""

@@ -79,7 +79,7 @@ class HDEval(RatingMethod):
         self._growing = tuple(root for root in roots if root.id not in self._known_branches)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
-            self._refuse_growth()
+            self._check_growth()
         if self._growing:
             self._decomposer = decomposer_for(self.models, self._task, self.options)
             self.has_writer = True
@@ -87,7 +87,7 @@ class HDEval(RatingMethod):
         # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
 
-    def _refuse_growth(self) -> None:
+    def _check_growth(self) -> None:
         """Refuse options of growing a tree for a model whose profile says that it cannot write."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
             raise ConfigurationError(
@@ -98,7 +98,7 @@ class HDEval(RatingMethod):
         if not self._growing:
             added = f"a model of profile {self.profile.name!r} adds none"
             why = f"every criterion is already in a tree, and {added}"
-            self.refuse_unused(why, "depth", "children")
+            self.check_unset(why, "depth", "children")
 
     def nodes(self) -> list[Node]:
         """Rate every node of the tree, then average each branch, unless `output=nodes`."""

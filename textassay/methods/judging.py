@@ -185,13 +185,13 @@ class PromptMethod(TaskMethod, ABC):
         self.options, self.profile = profiles.apply_profile(
             options, self.name, models, self._task, self.judge
         )
-        self._refuse_labels()
-        self._refuse_references()
+        self._check_labels()
+        self._check_references()
         self.prepare()
-        self._refuse_sampling()
+        self._check_sampling()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
 
-    def _refuse_labels(self) -> None:
+    def _check_labels(self) -> None:
         """Raise if an aspect has labels, and the method or the judge's profile asks for ratings."""
         for aspect in self._task.aspects:
             if not aspect.labels:
@@ -219,7 +219,7 @@ class PromptMethod(TaskMethod, ABC):
                     " options={'profile': 'none'}, or another model"
                 )
 
-    def _refuse_references(self) -> None:
+    def _check_references(self) -> None:
         """Raise if the task has references that the method or the profile does not show."""
         if not self._task.reference_name:
             return
@@ -234,7 +234,7 @@ class PromptMethod(TaskMethod, ABC):
                 " use options={'profile': 'none'}, or another model"
             )
 
-    def _refuse_sampling(self) -> None:
+    def _check_sampling(self) -> None:
         """Refuse options for written answers if all judges get typed questions."""
         judges = self.judges
         if not judges or not all(judge.capabilities.only_decides for judge in judges):
@@ -242,7 +242,7 @@ class PromptMethod(TaskMethod, ABC):
         used = {*PromptOptions.model_fields, *(["seed", "parse_retries"] * self.has_writer)}
         if any(map(answers_in_words, judges)):  # a JSON object, requested again at temperature 0
             used.add("parse_retries")
-        self.refuse_written(*(name for name in RatingOptions.model_fields if name not in used))
+        self.check_written_unset(*(name for name in RatingOptions.model_fields if name not in used))
 
     def prepare(self) -> None:
         """Check the options and make the objects that nodes share; by default nothing."""
@@ -319,12 +319,12 @@ class PromptMethod(TaskMethod, ABC):
             return self.ask("typed_yes_no", layout="shared-prefix")
         return self.ask(prompt, **fields)
 
-    def refuse_written(self, *names: str) -> None:
+    def check_written_unset(self, *names: str) -> None:
         """Refuse options for written answers, for judges that get typed questions."""
         why = f"{self.judges[0].name!r} answers typed questions, and writes no other answers"
-        self.refuse_unused(why, *names)
+        self.check_unset(why, *names)
 
-    def refuse_unused(self, why: str, *names: str) -> None:
+    def check_unset(self, why: str, *names: str) -> None:
         """Refuse options that the user gave and that have no effect, for this reason.
 
         A report would show them as settings that were used.

@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from textassay.agents.aggregation import UNIT, common_fields
-from textassay.agents.ask import Ask, refuse_filtered, remind_of, score_answer
+from textassay.agents.ask import Ask, check_not_filtered, remind_of, score_answer
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import NoRating
@@ -128,7 +128,7 @@ class Pairwise(PromptMethod):
     def _read(self, sample: Sample) -> float | NoRating:
         rating = parse_choice(sample.text, ties=self.options.ties)
         if isinstance(rating, NoRating):
-            refuse_filtered(sample, "the answer before its choice")
+            check_not_filtered(sample, "the answer before its choice")
         return rating
 
     async def _ask_typed(

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.joined import People
-from textassay.agreement.records import read_scores, refuse_several_judges
+from textassay.agreement.records import check_one_judge, read_scores
 from textassay.estimation.alt_test import AnnotatorTest, annotator_test
 from textassay.estimation.calibration import AspectCalibration, Calibration
 from textassay.estimation.calibration import load as load_calibration
@@ -146,7 +146,7 @@ class _OneRun:
         """Yield the result of each aspect, or record the reason why there is none."""
         for columns in tables:
             try:
-                refuse_several_judges(columns.score, columns.signatures)
+                check_one_judge(columns.score, columns.signatures)
                 first, *others = decide(columns)
             except TextassayError as error:
                 # one section without data must not make the whole page fail

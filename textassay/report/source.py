@@ -21,7 +21,7 @@ import numpy as np
 
 from textassay.agreement.correlation import average_ranks
 from textassay.agreement.joined import People
-from textassay.agreement.records import judged_data, refuse_other_labels
+from textassay.agreement.records import check_equal_labels, judged_data
 from textassay.arrays import Floats
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
@@ -323,7 +323,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     for name, scale in runs[0].labels.items():
         for other in runs[1:]:
             if name in other.labels and not scale.multiple:
-                refuse_other_labels(name, scale.names, other.labels[name].names)
+                check_equal_labels(name, scale.names, other.labels[name].names)
     return runs
 
 

@@ -150,7 +150,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _refuse_unlistable(labels: Iterable[str]) -> None:
+def _check_listable(labels: Iterable[str]) -> None:
     """Refuse labels that could not be distinguished where several may apply."""
     by_name: dict[str, str] = {}
     for label in labels:
@@ -228,7 +228,7 @@ class Aspect(Message):
         if len({str(name).strip().casefold() for name in names} - {""}) < len(names):
             raise ValueError("labels must differ by more than their case, and not be empty")
         if data.get("multiple"):
-            _refuse_unlistable([str(name) for name in names])
+            _check_listable([str(name) for name in names])
         if isinstance(labels, list):
             labels = dict.fromkeys(labels, "")  # names that need no explanation
         if all(isinstance(name, str) for name in names):

@@ -159,7 +159,7 @@ class Variants:
     def __iter__(self) -> Iterator[Example]:
         texts = substitutes(islice(self._examples, self._limit)) if self._edits else ()
         for example in islice(self._examples, self._limit):
-            self._refuse_marked(example.id)
+            self._check_unmarked(example.id)
             yield example
             for edit in self._edits:
                 yield from self._copies(example, edit, texts)
@@ -182,7 +182,7 @@ class Variants:
         if control is not None:
             yield control.model_copy(update={"id": variant_id(example.id, edit.test, control=True)})
 
-    def _refuse_marked(self, example_id: str) -> None:
+    def _check_unmarked(self, example_id: str) -> None:
         _, mark, end = example_id.rpartition(_MARK)
         if mark and any(end.removesuffix(_CONTROL) == edit.test for edit in self._edits):
             raise DataError(

@@ -533,11 +533,11 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
         ignore_mismatched_sizes=True,  # reported below
         **options,
     )
-    _refuse_faults(report, files.label)
+    _check_loaded(report, files.label)
     return model
 
 
-def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
+def _check_loaded(report: Mapping[str, Any], label: str) -> None:
     """Refuse a checkpoint unless exactly the parameters of the model were read from it."""
     # older files have position_ids, a buffer
     unknown = (name for name in report["unexpected_keys"] if not name.endswith("position_ids"))

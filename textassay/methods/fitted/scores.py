@@ -297,7 +297,7 @@ class LearnedTree(_FittedMethod):
         tree, judged_by = evaluator.tree, HDEvalOptions.read(evaluator.options)
         nodes = tuple(tree[id_] for id_ in evaluator.features)
         self._judge = NodeRatings(models, evaluator.task, tree, nodes, judged_by)
-        self._refuse_change(evaluator)
+        self._check_unchanged(evaluator)
         super().__init__(evaluator, aspects, self.options)
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
@@ -308,7 +308,7 @@ class LearnedTree(_FittedMethod):
         ]
         self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
 
-    def _refuse_change(self, before: Evaluator) -> None:
+    def _check_unchanged(self, before: Evaluator) -> None:
         scorer = self._judge.scorer
         # the weights were learned for the errors of one judge; another judge errs in other ways
         facts: list[tuple[str, object, object]] = [

@@ -32,10 +32,10 @@ from typing import Any
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
+    check_known_keys,
     find_file,
     problem,
     read_toml,
-    refuse_unknown,
     validate_as,
 )
 from textassay.prompts import TASKS, task_file
@@ -132,7 +132,7 @@ def _digest_with(task: Task, aspects: Iterable[Aspect]) -> str:
 
 def _read(path: Path) -> Task:
     content = read_toml(path).content
-    refuse_unknown(path, content, _TASK_KEYS)
+    check_known_keys(path, content, _TASK_KEYS)
     rows = content.pop("aspects", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")
@@ -163,7 +163,7 @@ def _read(path: Path) -> Task:
 
 def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     where = f"aspect {row.get('name') or number!r}: "
-    refuse_unknown(path, row, _ASPECT_KEYS, where=where)
+    check_known_keys(path, row, _ASPECT_KEYS, where=where)
     if not isinstance(row.get("optional", False), bool):
         raise problem(path, f"{where}optional must be true or false")
     fields = {key: value for key, value in row.items() if key not in _ASPECT_KEYS[-4:]}

@@ -109,7 +109,7 @@ def read_as(path: Path, message: type[Content]) -> tuple[Content, str]:
     return validate_as(path, table.content, message), table.digest
 
 
-def refuse_unknown(
+def check_known_keys(
     path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
 ) -> None:
     """Refuse an unknown key, which is usually misspelled."""

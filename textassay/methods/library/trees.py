@@ -42,10 +42,10 @@ from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
     FORMAT,
     check_format,
+    check_known_keys,
     find_file,
     problem,
     read_toml,
-    refuse_unknown,
     validate_as,
     write_table,
 )
@@ -159,7 +159,7 @@ def on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
 def _rows(path: Path) -> list[Json]:
     content = read_toml(path).content
     # `name` and `source` are remarks
-    refuse_unknown(path, content, ("format", "name", "source", "aspects"))
+    check_known_keys(path, content, ("format", "name", "source", "aspects"))
     check_format(path, content)
     rows = content.get("aspects")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -170,7 +170,7 @@ def _rows(path: Path) -> list[Json]:
             raise problem(path, f"aspect {number} needs a name")
         if not isinstance(row.get("parent", ""), str):
             raise problem(path, f"aspect {name!r}: parent must be a name, not {row['parent']!r}")
-        refuse_unknown(path, row, _ASPECT_KEYS, where=f"aspect {name!r}: ")
+        check_known_keys(path, row, _ASPECT_KEYS, where=f"aspect {name!r}: ")
     return rows
 
 

@@ -39,6 +39,7 @@ from textassay.runtime.data.material import (
     OTHER_OUTPUT,
     OTHER_SYSTEM,
     assemble,
+    check_not_images,
     has_value,
     how_to_map,
     is_invisible,
@@ -46,12 +47,11 @@ from textassay.runtime.data.material import (
     is_shown,
     meaning_of,
     read_other_output,
-    refuse_images_as_text,
     unread_names,
 )
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
-from textassay.runtime.data.preferences import PreferenceReader, refuse_index
+from textassay.runtime.data.preferences import PreferenceReader, check_not_index
 from textassay.runtime.data.ratings import (
     RATER,
     SAMPLING_PROBABILITY,
@@ -222,7 +222,7 @@ class FieldReader:
         if layout.is_pair:
             read_other_output(fields, ImageReader(self._folder))
             for key in layout.rated:
-                refuse_index(key, row[key])
+                check_not_index(key, row[key])
             self._read_preferences(fields, layout)
         return _validate(fields, layout, self._labels)
 
@@ -275,7 +275,7 @@ class FieldReader:
             further = [(key, name, row[key]) for key, name in layout.further]
             images = ImageReader(self._folder)
             fields = assemble(fields, further, layout.key_of, self._chars, images)
-        refuse_images_as_text(fields, layout.key_of, self._folder)
+        check_not_images(fields, layout.key_of, self._folder)
         for name in ("output", "source", "context"):
             if type(text := fields.get(name)) is str and is_invisible(text):
                 fields[name] = ""

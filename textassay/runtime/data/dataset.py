@@ -337,15 +337,15 @@ class Examples:
             DataError: As `check`, or the file has changed since.
         """
         self.check()
-        self._refuse_change()
+        self._check_unchanged()
         if self._kept:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
                 yield with_means(example, self._labels)
-        self._refuse_change()
+        self._check_unchanged()
 
-    def _refuse_change(self) -> None:
+    def _check_unchanged(self) -> None:
         if self._table.state() != self._state:
             raise DataError(f"{self.name}: has changed since it was checked; start again")
 
@@ -400,7 +400,7 @@ class Examples:
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
             room -= sum(len(image.place) for image in values["images"])
             survey.add(values)
-        self._refuse_whole(ids)
+        self._check_whole(ids)
         self._kept = in_memory
         return DataInfo(
             name=self.name,
@@ -421,7 +421,7 @@ class Examples:
             **survey.counts,
         )
 
-    def _refuse_whole(self, ids: bytearray) -> None:
+    def _check_whole(self, ids: bytearray) -> None:
         """Raise for faults of the data as a whole, given the digests of all ids."""
         if not ids:
             if self._unit != "conversation" and any(True for _ in self._read_rows()):

@@ -29,7 +29,7 @@ from textassay.runtime.data.separated import (
     RowSource,
     TableFile,
     below_titles,
-    refuse_duplicate_columns,
+    check_unique_columns,
 )
 from textassay.runtime.errors import DataError
 
@@ -79,7 +79,7 @@ def open_table(source: Any) -> RowSource:
         # levels of the index may have names, such as `id`
         named = [n for n in source.index.names if n is not None and n not in source.columns]
         frame = source.reset_index(level=named) if named else source
-        refuse_duplicate_columns(map(str, frame.columns), kind)
+        check_unique_columns(map(str, frame.columns), kind)
         return Rows(kind, lambda: _frame_rows(frame), ".")
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
         return Rows(kind, lambda: source.iter_rows(named=True), ".")
@@ -263,7 +263,7 @@ class Parquet(TableFile):
             ) from error
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
-                refuse_duplicate_columns(file.schema_arrow.names, self.name)
+                check_unique_columns(file.schema_arrow.names, self.name)
                 yield from enumerate(_batch_rows(file.iter_batches(batch_size=_BATCH)), start=1)
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(
@@ -320,7 +320,7 @@ class Xlsx(TableFile):
         for number, cells in below_titles(rows, self._notes):
             if not header:
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
-                refuse_duplicate_columns(filter(None, header), self.name)
+                check_unique_columns(filter(None, header), self.name)
                 continue
             # the first may be pandas' index
             for at, cell in enumerate(cells[1:], start=2):

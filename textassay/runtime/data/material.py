@@ -114,7 +114,7 @@ def has_value(value: Any) -> bool:
     return bool(value) or value == 0
 
 
-def refuse_images_as_text(
+def check_not_images(
     fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
     """Refuse texts that are an image's path or its content: a judge would not see the image."""
@@ -128,10 +128,10 @@ def refuse_images_as_text(
     for text in texts:
         # this is called for every row, and few texts need more checks
         if type(text) is str and text and (text[-1] in _LAST_LETTERS or text[0] == "d"):
-            _refuse_image(text.strip(), fields, keys, folder)
+            _check_not_image(text.strip(), fields, keys, folder)
 
 
-def _refuse_image(
+def _check_not_image(
     path: str, fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
     if _IMAGE_URI.match(path):

@@ -58,7 +58,7 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
     return 1 - first if set(sign) <= set("<≺") else 0.5
 
 
-def refuse_index(column: str, value: Any) -> None:
+def check_not_index(column: str, value: Any) -> None:
     """Refuse a number from a column of indexes: 1 may be the first text, or the second after 0.
 
     Raises:

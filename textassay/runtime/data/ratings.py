@@ -209,7 +209,7 @@ class LabelReader:
         if earlier_pair != pair and BOOLEAN not in (earlier_pair, pair):
             earlier = " or ".join(earlier_pair)
             raise FieldError(where, f"is {value!r}, and {earlier} in another row")
-        self._refuse_mixed(field, name, value)
+        self._check_one_kind(field, name, value)
         return float(number)
 
     def _is_categorical(self, field: str, name: str) -> bool:
@@ -230,7 +230,7 @@ class LabelReader:
                 return place
         elif place is not None:
             self._words_of.setdefault((field, name), labels)
-            self._refuse_mixed(field, name, value)
+            self._check_one_kind(field, name, value)
             return place
         if isinstance(value, str | bool) or self.has_numerals(name):
             problem = f"should be one of {', '.join(labels)}, not {value!r}"
@@ -271,9 +271,9 @@ class LabelReader:
             self._positions.add((field, name))
         else:
             self._rated[field].add(name)
-            self._refuse_mixed(field, name, value)
+            self._check_one_kind(field, name, value)
 
-    def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
+    def _check_one_kind(self, field: str, name: str, value: Any) -> None:
         words = self._words_of.get((field, name))
         if words and name in self._rated[field]:
             numbers = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"

@@ -80,7 +80,7 @@ def _number_duplicates(names: Iterable[str], notes: dict[str, None]) -> Iterator
         notes[f"two columns are called {name!r}; the second is read as {numbered!r}"] = None
 
 
-def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
+def check_unique_columns(names: Iterable[str], where: str) -> None:
     """Refuse a table in which one of two columns would hide the other."""
     seen: set[str] = set()
     for name in names:
@@ -352,7 +352,7 @@ class Csv(TableFile):
                 header = [cell.strip() for cell in cells]
                 if self._numbers_duplicates:
                     header = [*_number_duplicates(header, self._notes)]
-                refuse_duplicate_columns(filter(None, header), self.name)
+                check_unique_columns(filter(None, header), self.name)
                 broken = _BrokenRows(len(header))
                 continue
             if len(header) > 1 and not any(cell.strip() for cell in cells):

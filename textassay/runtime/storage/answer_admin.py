@@ -22,9 +22,9 @@ from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.answer_database import DATABASE, DatabaseReader, lock_folder
 from textassay.runtime.storage.answer_log import logs, read_log, unusable
 from textassay.runtime.storage.files import (
+    check_regular_file,
     is_unfinished,
     read_regular,
-    refuse_irregular,
     storage_errors,
     write_json,
 )
@@ -67,7 +67,7 @@ def is_cache_folder(folder: Path) -> bool:
 
 def holds_answers(folder: Path) -> bool:
     """Return whether there is a cache folder; a missing or empty folder can become one."""
-    _refuse_foreign(folder)
+    _check_own_files(folder)
     return is_cache_folder(folder)
 
 
@@ -82,7 +82,7 @@ def require(folder: Path) -> None:
         with storage_errors(f"the cache folder {folder} cannot be used"):
             number = orjson.loads(read_regular(folder / MARKER))["format"]
             for file in (*_database_files(folder), *logs(folder)):
-                refuse_irregular(file)
+                check_regular_file(file)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StorageError(
             f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
@@ -96,7 +96,7 @@ def require(folder: Path) -> None:
 
 def prepare(folder: Path) -> None:
     """Create a cache folder if it is missing or empty; otherwise `require` it."""
-    _refuse_foreign(folder)
+    _check_own_files(folder)
     if not is_cache_folder(folder):
         with storage_errors(f"the cache folder {folder} cannot be created"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def clear(folder: str | Path) -> StoreInfo:
     folder = Path(folder)
     require(folder)
     with lock_folder(folder):
-        _refuse_use(folder / DATABASE)
+        _check_closed(folder / DATABASE)
         try:
             before = info(folder)
         except StorageError:  # unreadable, which is a reason to clear it
@@ -160,7 +160,7 @@ def clear(folder: str | Path) -> StoreInfo:
     return before
 
 
-def _refuse_foreign(folder: Path) -> None:
+def _check_own_files(folder: Path) -> None:
     """Refuse a file, and a folder with other files."""
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"the cache folder {folder} is a file")
@@ -172,7 +172,7 @@ def _refuse_foreign(folder: Path) -> None:
         )
 
 
-def _refuse_use(file: Path) -> None:
+def _check_closed(file: Path) -> None:
     """Refuse a database that is open elsewhere, which prevents it from leaving WAL mode."""
     try:
         with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:

@@ -95,7 +95,7 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def refuse_irregular(path: Path) -> None:
+def check_regular_file(path: Path) -> None:
     """Refuse a link, pipe, device or folder in place of a file; a missing file is allowed."""
     try:
         mode = path.lstat().st_mode

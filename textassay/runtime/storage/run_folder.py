@@ -103,7 +103,7 @@ class RunFolder(AsyncResource):
         path = Path(path)
         read_manifest(path)
         # before the lock, which writes a file: a linked `.lock` would be created elsewhere
-        refuse_links(path)
+        check_no_links(path)
         run = cls(path, lock_run(path))
         try:
             # checked again, as another process may have begun a new run before the lock
@@ -245,7 +245,7 @@ def check_new(path: str | Path) -> None:
     """
     path = Path(path)
     if path.is_dir():
-        refuse_links(path)
+        check_no_links(path)
         if has_begun(path):
             raise RunFolderError(
                 f"{path} already contains a run; resume it with `textassay resume {path}` (in "
@@ -272,7 +272,7 @@ def has_begun(path: Path) -> bool:
     return (scores.exists() and scores.stat().st_size > 0) or (path / BATCHES).exists()
 
 
-def refuse_links(path: Path) -> None:
+def check_no_links(path: Path) -> None:
     """Refuse a run folder with links, which an untrusted folder may contain."""
     for name in _FILES:
         if (path / name).is_symlink():

@@ -210,7 +210,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         """
         local = LocalSettings(**settings)
         if local.mode == "exact":
-            _refuse_throughput(local)
+            _check_exact_settings(local)
         rules = LocalRules(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
@@ -265,7 +265,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             )
 
 
-def _refuse_throughput(settings: LocalSettings) -> None:
+def _check_exact_settings(settings: LocalSettings) -> None:
     """Refuse settings that have no effect in exact mode, or make it inexact."""
     if settings.sequences:
         raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
