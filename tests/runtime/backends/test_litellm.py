@@ -220,3 +220,23 @@ async def test_images_are_sent_in_the_form_of_the_provider(provider, build):
                 await model.generate(request)
     assert png_uri().partition(",")[2] in bodies[0]
     assert len(bodies) == (2 if provider == "openai/m" else 1)
+
+
+async def test_other_words_for_an_end_and_other_answers_are_read_as_by_our_own_client(build):
+    """litellm makes every word that it does not know "stop", and asks again for any JSON."""
+    message = {"role": "assistant", "content": "Score: 1"}
+    words = {"safety": "filtered", "recitation": "filtered", "max_output_tokens": "length"}
+    bodies: list[Any] = [
+        *({"choices": [{"index": 0, "message": message, "finish_reason": word}]} for word in words),
+        {"status": "ok"},
+    ]
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(bodies.pop(0))
+
+    async with listening(answer) as url:
+        model = build("openai/judge", api_base=url, api_key="k")
+        found = [(await model.generate(ASK)).samples[0].finish_reason for _ in words]
+        assert found == [*words.values()]
+        with pytest.raises(errors.PageAnswered, match=r"openai/judge: .*no choices.*ends in /v1"):
+            await model.generate(ASK)

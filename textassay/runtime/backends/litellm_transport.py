@@ -14,7 +14,7 @@ from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.thoughts import read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.base import Json, Price
-from textassay.runtime.errors import MalformedResponse
+from textassay.runtime.errors import MalformedResponse, PageAnswered
 
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
 """Headers that describe the sent body, which is passed on in another encoding."""
@@ -82,9 +82,12 @@ class ClientTransport(httpx.AsyncBaseTransport):
         if not is_chat:
             return content
         try:
+            listed = openai_format.choices_of(payload)
             # here, since litellm turns each reason that it does not know into "stop"
-            choices = [*map(_plain, openai_format.drop_broken_off(payload["choices"]))]
+            choices = [*map(_plain, openai_format.drop_broken_off(listed))]
             return orjson.dumps({**payload, "choices": choices})
+        except PageAnswered as page:
+            raise PageAnswered(f"{self._server.where}: {page}") from page
         except (KeyError, TypeError, AttributeError) as reason:
             problem = f"the answer is not in the format of the API: {reason}"
         except MalformedResponse as broken_off:
@@ -101,12 +104,15 @@ def _plain(choice: Json) -> Json:
     """
     message = choice["message"]
     text, thought = read_parts(message.get("content"))
+    reason = choice.get("finish_reason")
+    names = {"filtered": "content_filter", "length": "length"}
     # litellm makes a null "stop"
-    if not (choice.get("finish_reason") or text or thought or message.get("tool_calls")):
+    if not (reason or text or thought or message.get("tool_calls")):
         raise MalformedResponse("the answer contains no text (finish_reason None)")
     plain = {"role": "assistant", **message, "content": text, "annotations": None}
     return {
         **choice,
+        "finish_reason": names.get(openai_format.finish_of(reason), reason),
         "message": plain if thought is None else {**plain, "reasoning_content": thought},
     }
 

@@ -192,12 +192,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
     """Return the samples of an answer to a chat or completion request, with their cost."""
     usage = read_usage(payload, price)
     try:
-        if not is_object(payload) or "choices" not in payload:
-            raise PageAnswered(
-                "the answer is not one of a model: it has no choices (check api_base=: most often"
-                " it ends in /v1)"
-            )
-        choices = payload.get("choices")
+        choices = choices_of(payload)
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
         answers = [_sample(c, request, usage) for c in drop_broken_off(choices[: request.n])]
@@ -207,6 +202,20 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         return Response(samples=samples, usage=usage, model=payload.get("model"))
     except UNUSABLE as error:
         raise_unusable(error, usage)
+
+
+def choices_of(payload: Any) -> Any:
+    """Return the choices of an answer.
+
+    Raises:
+        PageAnswered: It is no answer of a model.
+    """
+    if not is_object(payload) or "choices" not in payload:
+        raise PageAnswered(
+            "the answer is not one of a model: it has no choices (check api_base=: most often it"
+            " ends in /v1)"
+        )
+    return payload["choices"]
 
 
 def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
