@@ -657,6 +657,8 @@ NEXT_EXAMPLES = [
     " 5 - 1 = 4. Rating: 4</s> Text: He goes.\nFluency: 5",
     "4\n\n(2) Article: Trains stopped.\nFluency: 3\n\n(3) Article:",
     "4\nArtikel: Er kam um 5 Uhr.\nNote: 2\n\nArtikel: Er",
+    " Rating: 4\nReason: Off.\n\nStudent reply: I went.\nRating: 5\nReason: Good.",
+    " 4 (fine)\n\nResponse: Me go home.\nFluency: 1 (poor)",
     '{"score": 4}\n\nText: It rained.\nSummary: Rain.\n{"score": 1}',
 ]
 
@@ -725,6 +727,13 @@ def test_sections_of_a_reason_and_revisions_are_no_further_examples(answer):
         "4\n\nSummary: It is poor.\nRating: 1",
         " 3 or 4\n\nQuery: cheap lamps\nDocument: 5 lamps\nFluency: 5",
         "4\n\nPros: short.\nCons: dull.\nFinal score: 3",
+        "Article: A storm came.\nSummary: A storm.\nFluency: 5",
+        "Summary: He died.\n\nArticle: A storm.\nSummary: Storm.\nFluency: 5",
+        "Article 2: A man left.\nSummary: He left.\nFluency: 4\n\nArticle: A",
+        "Dialogue:\nA: Hi\nB: Hello\n\nResponse: I went.\nFluency: 3",
+        " 4\n\nReason: fine.\nRating: 1",
+        " 2\n\nSummary: Too strict.\nFinal rating: 4",
+        "Score: 4. So 3. So 4. So 3.",
         " 5\n\nTranscribed: We met at 5.\nNoted: Met.\nFluency: 3",
     ],
 )
@@ -896,6 +905,10 @@ MACHINE_FORMS = [
     "I rate the fluency of this text as follows:\n\n4 - It flows.",
     "### 1. Style\n**2/5** dull\n\n### 2. Fluency\n**4/5** flows\n\n### 3. Tone\n**1/5** cold",
     "I take the sentences one after another.\n\n**Fluency: 4**", "2(5) = 10 holds. Fluency: 4",
+    "Claim 1: a city.\nClaim 2: a river.\n\nOne holds.\n\nFluency: 4",
+    "a,b\n1,2\n\nfluency score,4",
+    "1. **Fluency** - It flows. It ends. **4**\n2. **Style** - Dull. **2**\n3. **Tone** - So. **3",
+    "My rating is 4, leaning to 5 for fans. But let me leave it at 4.",
     'I evaluate fluency as "4". It flows.', 'I would answer with "[[4]]".',
     'I would rate it as "Rating: 4".',
 ]  # fmt: skip

@@ -47,7 +47,7 @@ class _Label(NamedTuple):
     rating."""
 
 
-def next_example(plain: str, own: str) -> int | None:
+def next_example(plain: str, own: str, is_continuation: bool = False) -> int | None:
     """Return where an answer begins with a further example; `None` if it does not.
 
     An example has two names of material, one that comes again behind a rating, or a known one. One
@@ -56,6 +56,7 @@ def next_example(plain: str, own: str) -> int | None:
     Args:
         plain: The answer without markup.
         own: Pattern of the aspect's name; empty for none.
+        is_continuation: Whether the answer goes on in the prompt's line, as base models do.
     """
     text = f"\n{plain}"
     heads = list(_LABEL.finditer(text))
@@ -65,8 +66,10 @@ def next_example(plain: str, own: str) -> int | None:
     labels = [label for head in heads if (label := _label_of(text, head, own))]
     known = [label for label in labels if label.kind == "known"]
     again = _labels_again(labels)
+    ratings = [label.start for label in labels if label.kind == "rating" and not _is_last(label)]
     is_template = (
         bool(again)
+        or (is_continuation and bool(known and ratings) and known[0].start < ratings[-1])
         or len({label.name for label in known}) > 1
         or any(
             label.number > 1
@@ -76,6 +79,10 @@ def next_example(plain: str, own: str) -> int | None:
         )
     )
     return min(label.start for label in known + again) if is_template else None
+
+
+def _is_last(label: _Label) -> bool:
+    return label.name.startswith(("final", "revised", "corrected", "overall"))
 
 
 @lru_cache(maxsize=1024)

@@ -185,13 +185,14 @@ def _parse(
     own = own_name(aspect, text)
     whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
     question = _Question(scale, form, own, labels)
-    found, example = _read(whole, question), next_example(whole, own)
+    is_continuation = text[:1].isspace()
+    found, example = _read(whole, question), next_example(whole, own, is_continuation)
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
         first = _read(before, question)
         if isinstance(first, Rating) and not _is_left_behind(whole, first, found):
             return first
-        is_continuation = text[:1].isspace() or text.rstrip().endswith(":")
+        is_continuation |= text.rstrip().endswith(":") or _begins_with_example(whole, own)
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
@@ -219,6 +220,15 @@ def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     value = float(marks[-1][1])
     is_rating = stated == {value} and scale[0] <= value <= scale[1]
     return Rating(value, marks[-1].span(1)) if is_rating else None
+
+
+def _begins_with_example(plain: str, own: str) -> bool:
+    """Return whether an answer begins with lines of material and a rating under its name."""
+    rated = _RATED_LINE.search(plain)
+    if rated is None or not own or not re.search(own, rated[0], re.IGNORECASE):
+        return False
+    lines = [line for line in plain[: rated.start()].split("\n") if line.strip()]
+    return len(lines) > 1 and all(re.match(r"\w+(?: \d+)?:", line) for line in lines)
 
 
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:
@@ -303,7 +313,10 @@ def _decide(
     sentence = max(whole.rfind(sign, 0, last) for sign in ".!?\n") + 1
     if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
         return NoRating("NoScoreFound", "the answer takes its rating back")
-    end = max(statement.end for statement in in_fields + in_prose)
+    # 4, leaning to 5, but let me leave it at 4
+    again = [one.statement for one in prose.numbers if one.rank not in ("loose", "set off")]
+    again = [one for one in again if one.value == statements[-1].value]
+    end = max(statement.end for statement in in_fields + in_prose + again)
     later = [number for number in revising if number.span[0] >= end]
     other_scale = next((one.other_scale for one in fields if one.other_scale), prose.other_scale)
     return _agreed_rating(plain, statements, later, other_scale, question)

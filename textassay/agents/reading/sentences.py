@@ -106,7 +106,9 @@ class Sentence(NamedTuple):
             return "" if is_apart else "same"
         if JUDGE.search(name):
             return "" if begins_line else "same"
-        return "other" if label and len(name.split()) <= 3 else ""
+        if label and len(name.split()) <= 3:
+            return "other"
+        return "" if begins_line else "same"
 
     def without_aspect(self, text: str) -> str:
         return _name_pattern(self.own).sub(" it ", text) if self.own else text

@@ -35,7 +35,7 @@ def with_own_cell(plain: str, own: re.Pattern[str], top: float) -> str:
 def _own_cell(block: str, own: re.Pattern[str], top: float) -> tuple[int, int] | None:
     """Return the place of the cell that rates the aspect in a table, if the block is one."""
     lines = [line for line in re.finditer(r"[^\n]+", block) if line[0].strip(" \t|:+-")]
-    if len(lines) < 2:
+    if not lines:
         return None
     # | a | b |   a<tab>b   a;b   a,b   a  b
     signs = [sign for sign in ("|", "\t", ";", ",", "  ") if sign in lines[0][0].strip(" |")]
@@ -48,7 +48,12 @@ def _own_cell(block: str, own: re.Pattern[str], top: float) -> tuple[int, int] |
         return None
     if any(map(_VALUE.fullmatch, titles)):
         # names with their values: fluency;4
-        mine = [n for n, row in enumerate((titles, *body), start=-1) if own.fullmatch(row[0])]
+        names = [_RATED if not body else own, own]
+        mine = [
+            n
+            for n, row in enumerate((titles, *body), start=-1)
+            if any(name.fullmatch(row[0]) for name in names)
+        ]
         found = (mine[0], 1) if len(titles) == 2 and len(mine) == 1 else None
     else:
         found = _place(titles, body, own, top)
@@ -79,6 +84,8 @@ def _place(
     titles: list[str], body: list[list[str]], own: re.Pattern[str], top: float
 ) -> tuple[int, int] | None:
     """Return row and column of the rating: below the name, or beside it below a title for it."""
+    if not body:
+        return None
     names = [n for n, title in enumerate(titles) if own.fullmatch(title)]
     mine = [n for n, row in enumerate(body) if any(map(own.fullmatch, row[:2]))]
     tops = [n for n, title in enumerate(titles) if SCALE_NAME.fullmatch(title.lower())]
