@@ -946,3 +946,30 @@ def test_parts_in_points_and_their_total_are_read_on_the_scale_of_the_total():
 )  # fmt: skip
 def test_other_tags_objects_tables_and_quoted_values_are_not_read(answer):
     assert value_of(answer, aspect="fluency") is None
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ["Antwort: 4.", "Note: vier.", "Réponse : 4.", "Note : quatre.", "Respuesta: 4."],
+        ["Puntuación: cuatro.", "En una escala del 1 al 5: 4.", "Risposta: 4.", "Voto: quattro."],
+        ["Resposta: 4.", "Nota: quatro.", "Antwoord: 4.", "Ik geef 4 van de 5.", "Cijfer: vier."],
+        ["Op een schaal van 1 tot 5: 4.", "Eindoordeel: 4.", "W skali od 1 do 5: 4."],
+        ["Odpowiedź: 4.", "Dlatego przyznaję 4.", "Ocena: cztery.", "Ответ: 4.", "Оценка: четыре."],
+        ["Итак, 4 балла.", "Cevap: 4.", "Puan: dört.", "Svar: 4.", "Betyg: fyra.", "उत्तर: 4"],
+        ["答案：4", "这篇文章值4分。", "所以，4分。", "回答：4", "評価：四", "よって4。"],
+        ["답변: 4", "따라서 4점입니다.", "총점: 4점", "그래서 4점.", "«Fluency»: «4»."],
+    ],
+)
+def test_labels_numbers_and_conclusions_of_other_languages_are_read(answers):
+    assert [value_of(answer, aspect="fluency") for answer in answers] == [4] * len(answers)
+
+
+def test_conditions_ranges_and_answers_that_are_named_in_other_languages_give_no_rating():
+    answers = [
+        "S'il était plus court, un 5.", "Se fosse più breve, un 5.", "Gdyby był krótszy, 5.",
+        "Als het korter was, een 5.", "5点ではありません。", "3점에서 4점 사이입니다.",
+        "Zwischen 3 und 4.", "Die Antwort hat 4 Fehler.", "Die Antwort 2 ist besser.",
+        "La respuesta 2 es peor.", "Fehler: vier.", "Titel: drei, zwei, eins", "Rating: null",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) is not None} == {}

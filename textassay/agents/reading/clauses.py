@@ -218,7 +218,7 @@ _MET = (
 # in lower case
 _CONDITION = lazy_alternatives(
     r"\b",
-    conjunction=r"(?<!even\s)(?:if|unless|depending\son|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
+    conjunction=r"(?<!even\s)(?:if|unless|depending\son|s['’]ils?|se\sfosse|als\shet|gdyby|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
     rf"|если)\b(?!\s{_MET})",
     purpose=r"so\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
     time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",
@@ -252,7 +252,7 @@ _CONDITION_BEHIND = lazy_alternatives(
     condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
-    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|ではない|不是",
+    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|では(?:ない|あり)|不是",
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(

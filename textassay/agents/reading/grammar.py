@@ -213,7 +213,7 @@ _LIKEWISE = lazy_pattern(
 _IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say)|[は为是打给]|所以|因此|\A\W*)\s*[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.values import WINDOW
-from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS
+from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS, NUMBERS_ELSEWHERE
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
@@ -84,6 +84,23 @@ _IN_FIGURES = lazy_pattern(rf"(?i)\b(?P<word>{'|'.join(NUMBER_WORDS)})(?P<figure
 def _without_figure(match: re.Match[str]) -> str:
     is_same = NUMBER_WORDS[match["word"].lower()] == int(match["figure"].strip(" ()"))
     return match["word"] + " " * len(match["figure"]) if is_same else match[0]
+
+
+# Note: vier
+_NUMBER_ELSEWHERE = lazy_pattern(
+    rf"(?i)(?P<sign>[^\W_]\s?[:：=]\s{{0,3}})(?P<word>{'|'.join(NUMBERS_ELSEWHERE)})"
+    r"(?=\W*(?:[.,;。\n]|\Z|\s(?:von|sur|de|su|van|na|из|av)\b))"
+)
+
+
+def with_digits(text: str) -> str:
+    """Return the text with the number words of other languages behind a sign as digits."""
+
+    def digits(match: re.Match[str]) -> str:
+        value = f"{NUMBERS_ELSEWHERE[match['word'].lower()]}"
+        return match["sign"] + value.ljust(len(match["word"]))
+
+    return _NUMBER_ELSEWHERE.sub(digits, text)
 
 
 # sixty-five   a hundred   seven point five

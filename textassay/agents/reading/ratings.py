@@ -23,6 +23,7 @@ from textassay.agents.reading.json_fields import RatingField, read_json_fields
 from textassay.agents.reading.notation import (
     blank_out,
     plain_text,
+    with_digits,
     without_enumeration,
     write_as_numbers,
 )
@@ -118,8 +119,6 @@ _LABELED = lazy_pattern(r"[:=|]\W*\Z")
 _DOUBT = lazy_pattern(
     r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
 )
-# Score - 1
-_DASH = lazy_pattern(r"[-–—]\s*\Z")
 
 
 class _Question(NamedTuple):
@@ -196,6 +195,8 @@ def _parse(
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
+    if is_unclear and form == "number" and (written := with_digits(text)) != text:
+        return _parse(written, scale, form, aspect, labels)
     return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
 
 
@@ -448,7 +449,8 @@ def _agreed_rating(
         message = f"the rating {shown}{out_of} is off "
         return NoRating("OffScale", message + scale_in_words(question.scale, form))
     start = rating.span[0]
-    if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
+    dashes = ("-", "–", "—")
+    if low < 0 < rating.value and plain[max(0, start - 4) : start].rstrip().endswith(dashes):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
     for number in later:
         if low <= number.value <= high and number.value != rating.value:

@@ -45,7 +45,7 @@ SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|-?to-?|till|through|and|bis|à|a|до|到|至)"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|-?to-?|till|through|and|bis|à|al?|do|tot|до|到|至)"
     rf"\s{{0,4}}{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
@@ -62,8 +62,8 @@ _SCALES = (
     # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
     (
         ("skal", "chelle", "escala", "scala", "шкал", "schaal"),
-        r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
-        rf"\s(?:von|de|da|от|van|od)\s(?P<numbers>{_RANGE})",
+        r"(?:(?:auf|sur|en|numa|em|su|in|по|op|w|på)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
+        rf"\s(?:von|del?|da|от|van|od|från)\s(?P<numbers>{_RANGE})",
     ),
     # 5段階で言えば4です
     (

@@ -183,7 +183,7 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 
 # "4" - it reads well   the rating is "4"
 _ALONE_IN_QUOTES = lazy_pattern(
-    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
+    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“«]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
 )
 # > **Score: 4**, with its emphasis as spaces
 _CALLOUT = lazy_pattern(
@@ -262,7 +262,8 @@ _QUALITY_BEHIND = lazy_pattern(rf"(?i)\s?\((?:the\s)?{QUALITY}\)")
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
-    behind = sentence.own and _QUALITY_BEHIND.match(sentence.plain, match.end())
+    is_in_brackets = sentence.own and "(" in sentence.plain[match.end() : match.end() + 2]
+    behind = is_in_brackets and _QUALITY_BEHIND.match(sentence.plain, match.end())
     if behind and not sentence.names_aspect(behind[0]):
         return True
     name = _name_of(sentence, match) if sentence.start == sentence.line else ""
@@ -295,7 +296,7 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
 def names_rating(name: str) -> bool:
     """Return whether a name is that of a rating, or stands before one, in any language."""
     # in this order, for few answers need the pattern of all languages, which compiles slowly
-    return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(name.lower()))
+    return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(f"{name.lower()}:"))
 
 
 def _is_form_of(name: str, own: str) -> bool:

@@ -180,11 +180,10 @@ _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(
     r"\n\s*\(?[2-9][.)]\s|\A(?:\W*1\b[\s\S]*|[^\n]*(?:\n[^\n]*)?)(?<!\d)[:=]\s?\d"
 )
-_CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
     r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
-    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
+    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|에서|から|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
     r"(?:an?\s|eine?\s|a\sscore\sof\s)?)"
 )
 
@@ -237,7 +236,8 @@ def _is_subject(text: str, match: re.Match[str]) -> bool:
 
 def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     """Return whether a value stands for itself, as a rating does."""
-    start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
+    start, rest = match.start(), text[match.end() : match.end() + 20]
+    end = match.end() + len(rest) - len(rest.lstrip(')]"”'))
     before = text[max(0, start - 80) : start]
     # a **5** is perfect, with its emphasis as spaces
     if before.endswith("  ") and before.rstrip(" ")[-1:].isalnum():

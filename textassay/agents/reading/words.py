@@ -12,6 +12,25 @@ NUMBER_WORDS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     )
 }
+NUMBERS_ELSEWHERE = {
+    word: value
+    for words in (
+        "eins zwei drei vier fünf sechs sieben acht neun zehn",
+        "un deux trois quatre cinq six sept huit neuf dix",
+        "uno dos tres cuatro cinco seis siete ocho nueve diez",
+        "uno due tre quattro cinque sei sette otto nove dieci",
+        "um dois três quatro cinco seis sete oito nove dez",
+        "een twee drie vier vijf zes zeven acht negen tien",
+        "jeden dwa trzy cztery pięć sześć siedem osiem dziewięć",
+        "один два три четыре пять шесть семь восемь девять десять",
+        "bir iki üç dört beş altı yedi sekiz dokuz",
+        "ett två tre fyra fem sex sju åtta nio tio",
+        "一 二 三 四 五 六 七 八 九",
+    )
+    for value, word in enumerate(words.split(), start=1)
+}
+"""In German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish, Swedish and
+Chinese, from one on, for `null` is no number."""
 CHINESE_NUMBERS = {word: float(value) for value, word in enumerate("〇一二三四五六七八九十")}
 CJK = r"\u3040-\ud7a3"
 """Characters of Chinese, Japanese and Korean, which put no space between words and numbers."""
@@ -35,13 +54,14 @@ NUMBER = (
     r"(?!(?!です|になり|とし|を[付つ与]|が妥)[^\W分点點점])"
 )
 _UNITS = any_of(
-    "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
+    "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? балл(?:а|ов)?"
+    " 分 点 點 점"
 )
 UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|over|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
-    rf"(?:(?:an?|the)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})(?![\s-]{{0,2}}to[\s-])"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|over|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من)\s{{1,3}}"
+    rf"(?:(?:an?|the|de)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})(?![\s-]{{0,2}}to[\s-])"
 )
 
 NOUN = (
@@ -74,12 +94,16 @@ FOREIGN = (
         " scor ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
         " értékelés pontszám osztályzat arvosana pisteet arvio puan skor nilai peringkat điểm"
         " đánh_giá оцінка бал оценка βαθμ[όο]ς βαθμολογία αξιολόγηση الدرجة درجة التقييم تقييم"
+        # as a label, for they also name the judged text
+        " (?:antwort|réponse|respuesta|risposta|resposta|antwoord|odpowiedź|odpověď|ответ|cevap"
+        "|svar|الإجابة|उत्तर)(?=\\s?[:：])"
+        " (?:eind)?oordeel değerlendirme sonuç"
         " النتيجة امتیاز نمره ציון דירוג रेटिंग स्कोर अंक মূল্যায়ন স্কোর রেটিং คะแนน"
     )
     + rf"|(?-i:[{CJK}]){{0,12}}"
     + any_of(
         "得分 评分 評分 分数 分數 打分 总分 总评 评级 等级 结果 スコア 評価 点数 評点 得点"
-        " 점수 평점 평가 등급"
+        " 점수 평점 평가 등급 총점 (?:回答|答案|답변)(?=\\s?[:：])"
     )
     + r")(?:\s(?:finale?|totale?|globale?|complessiv[ao]|geral|g[ée]n[ée]rale?|general))?"
 )
@@ -199,7 +223,7 @@ JUDGES = (
     r"(?<!\w)(?:(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
     r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
     r"|(?i:(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
-    r"|j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
+    r"|j['’]|ставлю|даю|doy|otorgo|przyznaję|daję|veriyorum|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
     r"|我|私|저는|나는|打|给|評価|とします|を(?:つけ|付け|与え)"
 )
 """Judges who speak of themselves."""
