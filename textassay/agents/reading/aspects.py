@@ -119,7 +119,8 @@ def without_other_aspects(plain: str, own: str, top: float) -> str:
     name = _name_pattern(own)
     if not name.search(plain):
         return plain
-    plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    if any(sign in plain for sign in ":：=→>/"):
+        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
     plain = with_own_cell(plain, name, top)

@@ -20,12 +20,11 @@ from textassay.agents.reading.words import (
     LETTER,
     LOOK,
     NOUN,
-    NUMBER,
+    NUMBER_WORDS,
     QUALITY,
     RATING,
     REASONS,
     TEXTS,
-    TOP,
 )
 from textassay.lazy import lazy_pattern
 
@@ -47,7 +46,8 @@ _EXPLANATION = lazy_pattern(rf"\W*+(?=\w++\s?[:：])(?:{REASONS}|(?i:{NOUN})\s?[
 TENTATIVE = lazy_pattern(
     r"(?i)\W*(?:(?:if\s[^,.\n]{1,40}|(?P<hedge>perhaps|maybe|probably|possibly|somewhere"
     r"|i\s(?:guess|suppose|think))|so|well|then|overall|thus|or\sso|roughly|about|around|only|just"
-    rf"|something\slike|an?(?:\s(?:low|high|weak|solid|strong|good))?|{NUMBER}(?:{TOP})?)"
+    rf"|something\slike|an?(?:\s(?:low|high|weak|solid|strong|good))?"
+    rf"|\d(?:[.,]?\d)*+(?:\s?/\s?\d+)?|out\sof|{'|'.join(NUMBER_WORDS)})"
     r"(?:,?[ ]|(?=[?.!;\n]|\Z)))+(?:[?.!;]++|(?=\n)|\Z)(?(hedge)|(?!))"
     r"\s*+(?!(?:or|but|wait|let|hmm|no|not|actually|i\s(?:can|could|need|would)\w*)\b)"
 )
