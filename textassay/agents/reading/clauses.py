@@ -218,7 +218,7 @@ _MET = (
 # in lower case
 _CONDITION = lazy_alternatives(
     r"\b",
-    conjunction=r"(?<!even\s)(?:if|unless|depending\son|s['’]ils?|se\sfosse|als\shet|gdyby|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
+    conjunction=r"(?<!even\s)(?:if|unless|depending\son|whether\s(?:it|this|that)\s(?:is|should)|s['’]ils?|se\sfosse|als\shet|gdyby|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
     rf"|если)\b(?!\s{_MET})",
     purpose=r"so\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
     time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",

@@ -149,7 +149,7 @@ OTHERS = any_of(
 NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing fails neither nor"
-    " than between below above over beyond under at_least at_most almost nearly up_to"
+    " than between below above over beyond under at_least at_most almost nearly (?<!adds_)up_to"
     r" instead_of (?:lacks\s[^,]*\sof|miss(?:es|ed)?)\san?(?=\W*\Z) understand accept"
     " short_of close_to as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
@@ -237,7 +237,7 @@ GIVING = any_of(
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
     r" accurate realistic correct(?=\s(?:rating|score|grade|mark|choice))"
-    r" (?<!worst\s)(?:choice|fit|match|option|description|compromise)"
+    r" (?<!worst\s)(?:choice|fit|match|option|description|compromise|justice)"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
 LOOK = (
