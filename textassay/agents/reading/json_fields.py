@@ -3,7 +3,8 @@
 A value rates the thing that it stands under: `{"fluency": 4}`, `{"fluency": {"score": 4}}` and
 `{"aspect": "fluency", "score": 4}` say the same, by themselves, in a list, or in a field that only
 wraps them, such as `evaluation`. Under no other name than that of a rating it rates the asked
-aspect. A field beside it that names another scale belongs to the result.
+aspect. A field beside it that names another scale belongs to the result. The attributes of an XML
+tag are fields of an object, and of a damaged object the fields that can be told are read.
 """
 
 from __future__ import annotations
