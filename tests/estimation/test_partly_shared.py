@@ -163,7 +163,7 @@ def test_a_shared_text_without_a_score_throws_no_other_text_away(source):
     with pytest.raises(DataError, match="no text has a score of 'x' in both runs"):
         compare_runs(a, b, People(rows))
     if not source:
-        with pytest.raises(DataError, match=r"1 have an id in both, .*unscored; give DATA"):
+        with pytest.raises(DataError, match=r"1 have an id in both, .*in one of them; give DATA"):
             compare_runs(a, b)
 
 

@@ -105,7 +105,7 @@ _BEFORE_JUDGE = lazy_pattern(
 
 
 def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
-    """Return what leads up to a number; `None` if the sentence only mentions it."""
+    """Return the words before a number; `None` if the sentence only mentions it."""
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     if sentence.is_tentative:
@@ -187,7 +187,7 @@ def _antecedent_of(lead: str) -> str:
 
 
 def _behind_numbers(text: str) -> str:
-    """Return what is behind the last digit of a text."""
+    """Return the part of a text after its last digit."""
     latest = re.split(r"\d", text)[-1]
     return latest if latest == text else _BESIDE.sub("", latest)
 
@@ -320,7 +320,7 @@ _AND_CLAUSE = lazy_pattern(r",\sand\b|[;:]")
 
 
 def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
-    """Return whether a modal verb says what would be so, and not what the judge would say."""
+    """Return whether a modal verb states a possibility other than the judge's own rating."""
     clause = place.sentence.without_aspect(place.clause)
     modal = _MODAL.search(clause)
     if modal is None:
@@ -393,7 +393,7 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
     )
 
 
-# --- numbers of something or somebody else
+# --- numbers that belong to another thing or person
 
 _COUNTED = lazy_pattern(rf"\b{COUNTED}\b")
 _OTHERS = lazy_pattern(
@@ -415,7 +415,7 @@ _AVERAGE = lazy_pattern(
 
 
 def _is_of_others(place: _Place, *, is_said: bool) -> bool:
-    """Return whether somebody else than the judge gives the number, or something else gets it."""
+    """Return whether another person gives the number, or another thing gets it."""
     clause = place.clause
     return bool(
         _OTHERS.search(f"{place.antecedent} {place.latest}")
@@ -468,7 +468,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     beside = _BESIDE.match(place.behind)
     if own and beside and QUALITY_NAME.search(beside[0]):
-        # `disfluency` is no other thing than the asked `fluency`
+        # `disfluency` names the same aspect as the asked `fluency`
         return not re.search(own, beside[0], re.IGNORECASE)
     if place.sentence.names_aspect(place.before + place.behind):
         return False

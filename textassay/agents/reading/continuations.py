@@ -91,7 +91,7 @@ def _is_material(name: str) -> bool:
 
 
 def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:
-    """Return the label that a line begins with; `None` if it is no label of one text."""
+    """Return the label that a line begins with; `None` if it does not label a text."""
     name, number, beside = head["name"].lower(), int(head["number"] or 0), head["text"] or ""
     is_own = bool(own) and re.search(own, name, re.IGNORECASE) is not None
     is_known = not is_own and _is_material(name)

@@ -68,7 +68,7 @@ class RankedNumber(NamedTuple):
 
     @property
     def is_brief(self) -> bool:
-        """Whether its sentence has no room for more than a rating."""
+        """Whether its sentence is too short for more than a rating."""
         return len(self.sentence.split()) <= _BRIEF
 
     @property
@@ -78,7 +78,7 @@ class RankedNumber(NamedTuple):
 
 
 _BRIEF = 5
-"""Words of a sentence that has no room for more than a rating."""
+"""Most words of a sentence that is too short for more than a rating."""
 # That makes it 3.   Settling on 3.   6 it is.
 _SETTLING = lazy_pattern(
     rf"(?i)(?:(?:no|yes|ok(?:ay)?)[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:(?:[a-z]+\s){{2,4}}|(?:so\s)?it['’]s\s|(?:so|ok(?:ay)?|overall|thus)[,:]?\s)(?:an?\s)?{NUMBER}\W*"

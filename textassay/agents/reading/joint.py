@@ -44,8 +44,7 @@ class JointAnswer(NamedTuple):
     invented: tuple[Json, ...] = ()
     """`{text, problem}` for each rated name that was not requested."""
     texts: tuple[str, ...] = ()
-    """What stands beside and below each aspect's name, its rating among it; empty if it is left
-    out."""
+    """The text beside and below each aspect's name, with its rating; empty for a missing aspect."""
 
 
 def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "number") -> JointAnswer:
@@ -71,7 +70,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "numb
 
 
 def _agree_on(read: list[Rating | NoRating], missing: NoRating) -> float | NoRating:
-    """Return the one rating of an aspect; several that differ are none."""
+    """Return the rating of an aspect; ratings that differ count as missing."""
     values = {item.value for item in read if isinstance(item, Rating)}
     if len(values) > 1:
         listed = " and ".join(f"{value:g}" for value in sorted(values))
@@ -89,12 +88,12 @@ class _Entry(NamedTuple):
     """The one that is meant; `None` if it was not requested."""
     name: str
     text: str
-    """What stands beside and below the name."""
+    """The text beside and below the name."""
     rating: Rating | NoRating
 
 
 _ANY_NUMBER = (-1e6, 1e6)
-"""The scale of what nobody asked for."""
+"""The scale for names that were not requested."""
 _ABOUT_SCALE = lazy_pattern(r"(?i)scale|max|min|out.?of|range|total|overall.?comment")
 # "1. **Fluency" up to the colon (or the bar of a table) before its rating
 _HEAD = lazy_pattern(
@@ -113,7 +112,7 @@ _TITLE = lazy_pattern(
 
 
 class _JointReader:
-    """Reads what an answer says under the names of aspects."""
+    """Reads the parts of an answer under the names of aspects."""
 
     def __init__(self, aspects: tuple[Aspect, ...], form: RatingForm) -> None:
         self._form: RatingForm = form
@@ -150,7 +149,7 @@ class _JointReader:
         return _other_scale(other) if other else Rating(value, (0, 0))
 
     def read_lines(self, text: str) -> Iterator[_Entry]:
-        """Yield names with what stands beside and below them, up to the next name."""
+        """Yield names with the text beside and below them, up to the next name."""
         lines = [part for line in text.splitlines() for part in self._split(line)]
         heads = [self._head(line) or self._title(lines, at) for at, line in enumerate(lines)]
         starts = [at for at, head in enumerate(heads) if head]

@@ -1,10 +1,10 @@
 """Reads ratings out of the JSON objects of an answer.
 
-A value rates the thing that it stands under: `{"fluency": 4}`, `{"fluency": {"score": 4}}` and
-`{"aspect": "fluency", "score": 4}` say the same, by themselves, in a list, or in a field that only
-wraps them, such as `evaluation`. Under no other name than that of a rating it rates the asked
+A value rates the name above it: `{"fluency": 4}`, `{"fluency": {"score": 4}}` and
+`{"aspect": "fluency", "score": 4}` are equivalent, alone, in a list, or in a field that only wraps
+them, such as `evaluation`. A value with only a rating's name, such as `score`, rates the asked
 aspect. A field beside it that names another scale belongs to the result. The attributes of an XML
-tag are fields of an object, and of a damaged object the fields that can be told are read.
+tag are the fields of an object, and the readable fields of a damaged object are read, too.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from textassay.runtime.declining import declines
 
 
 class JsonField(NamedTuple):
-    """A field of an object, with what the names around it say that it rates."""
+    """A field of an object, with its subject according to the names around it."""
 
     key: str
     value: Any
     kind: Literal["plain", "own", "other"] = "plain"
-    """Whether it stands under no name but that of a rating, under an asked name, or another one."""
+    """`plain` with only a rating's name, `own` under an asked name, `other` under another name."""
     about: str = ""
     """The asked or the other name."""
     stage: str = ""
@@ -76,11 +76,11 @@ def _name_of(key: str) -> re.Match[str]:
 
 
 def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[JsonField]:
-    """Yield the fields in the objects of a field's value, however deep, by what they rate.
+    """Yield the fields in the objects of a field's value, at any depth, with their subjects.
 
     Args:
         above: The field that the value is in.
-        is_asked: Whether a name, in lower case with spaces, is that of an asked aspect.
+        is_asked: Whether a name, in lower case with spaces, names an asked aspect.
     """
     value = above.value
     if isinstance(value, str) and value.startswith("{"):  # the arguments of a call
@@ -158,7 +158,7 @@ class RatingField(NamedTuple):
 def read_json_fields(
     plain: str, scale: tuple[float, float], form: RatingForm, own: str, labels: Sequence[str]
 ) -> list[RatingField] | NoRating:
-    """Return what JSON says; `NoRating` for a field of a rating that holds none."""
+    """Return the ratings in JSON; `NoRating` if a rating's field has another value."""
     fields = list[RatingField]()
     for value, start, end in _objects_in(plain):
         in_order = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))

@@ -1,7 +1,7 @@
-"""JSON in answers: the schema of an object, and the values in whatever prose stands around them.
+"""JSON in answers: the schema of an object, and finding values within prose.
 
-Knows JSON and where it begins, nothing of ratings, lists or plans. Only what can hold names is
-looked for: objects, and arrays of them.
+Knows JSON and where it begins, but not ratings, lists or plans. Only values that can contain names
+are searched for: objects, and arrays of objects.
 """
 
 from __future__ import annotations
@@ -29,13 +29,10 @@ _BEGINS_LIKE_JSON = lazy_pattern(r"\{\s*[\"}]|\[\s*[\[{\"]")
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers keys which occur more than once with different values.
-
-    Attributes:
-        contradicted: An earlier, different value by such a key; the object itself holds the last.
-    """
+    """A JSON object that remembers keys which occur more than once with different values."""
 
     contradicted: Mapping[str, Any] = MappingProxyType({})
+    """An earlier, different value by such a key; the object itself has the last one."""
 
 
 class FoundJson(NamedTuple):
@@ -51,8 +48,8 @@ class FoundJson(NamedTuple):
 def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
     """Yield the objects and arrays of an answer in order. Never raises; linear in the text.
 
-    What begins like JSON and cannot be read ends the search: its inner objects, read by themselves,
-    would lose the name that they stand under.
+    Text that begins like JSON and cannot be read ends the search, because its inner objects, read
+    alone, would lose the name above them.
 
     Args:
         text: The answer.

@@ -1,9 +1,9 @@
-"""Labels of ratings: the forms in which ratings are asked for, and the expected rating.
+"""Labels of ratings: the forms in which ratings are requested, and the expected rating.
 
 A form has labels, a JSON schema, and a well-formed answer for dry runs. The expected rating is the
-mean over labels under a judge's own token probabilities (G-Eval, section 2.3): at the place in the
-sampled answer where the rating stands, the probabilities of all spellings of each label are summed
-and renormalized by their total mass.
+mean over labels under a judge's own token probabilities (G-Eval, section 2.3): at the place of the
+rating in the sampled answer, the probabilities of all spellings of each label are summed and
+renormalized by their total mass.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def form_for(aspect: Aspect, form: RatingForm) -> RatingForm:
 
 
 def points_for(aspect: Aspect, form: RatingForm) -> tuple[ScalePoint, ...]:
-    """Return what a judge may answer about an aspect: its labels, or the ratings of its scale."""
+    """Return the possible answers about an aspect: its labels, or the ratings of its scale."""
     if not aspect.labels:
         return points_of(aspect.scale, form)
     return tuple(
@@ -144,8 +144,8 @@ def expectation(
 ) -> Expectation | ScoreError:
     """Return the mean rating over labels at the token that holds character `start`.
 
-    Or `NoLabelMass`, `NoScorePosition`, `AmbiguousLabels` or `MalformedLogprobs`, with what would
-    help.
+    Otherwise return the error `NoLabelMass`, `NoScorePosition`, `AmbiguousLabels` or
+    `MalformedLogprobs`, with a remedy.
     """
     index = _token_at(sample, start)
     if index is None:

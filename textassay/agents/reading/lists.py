@@ -193,7 +193,7 @@ _PAIR = lazy_pattern(
     r"(?P<bold>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__))[ \t]{0,4}(?::[ \t]{0,4})?[:：–—-]?(?P<more>.*)"
     r"|(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：|(?:\s{0,3}:|\s{1,3}[-–—])(?=\s|$))(?P<definition>.*)"
 )
-# "Definition: ..." below a heading defines its entry and is none itself
+# "Definition: ..." below a heading defines its entry and is not an entry itself
 _LABEL = lazy_pattern(
     rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"
 )

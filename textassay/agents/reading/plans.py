@@ -103,7 +103,7 @@ class _PlanReader:
 
     def __init__(self, criteria: tuple[str, ...], tools: tuple[str, ...]) -> None:
         self._criteria, self._tools = criteria, tools
-        self._open = ""  # criterion whose evaluators stand in the lines below it
+        self._open = ""  # criterion whose evaluators are listed below it
         self._in_steps = False
         self.assistants: dict[str, list[str]] = {}
         self.steps: list[str] = []

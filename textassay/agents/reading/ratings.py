@@ -1,12 +1,12 @@
-r"""Reads the rating out of what a judge said.
+r"""Reads the rating in a judge's answer.
 
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
 `rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
 statements must agree, and no number behind them may revise them: one that is set off, or is in the
 same sentence, a brief one, or one with words such as `no, wait`. What follows a rating as a further
 example of the prompt's template is another text's (`continuations.py`). An answer that names
-another scale, in a field beside the score or in words, has none of ours. Everything else is no
-rating, and is asked for again with a reminder of the form.
+another scale, in a field beside the score or in words, has no rating on ours. Any other answer
+has no rating, and is requested again with a reminder of the form.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def parse_rating(
     aspect: str | None = None,
     labels: tuple[str, ...] = (),
 ) -> Rating | NoRating:
-    """Return the rating that `text` gives, or why there is none.
+    """Return the rating in `text`, or the reason why it has no rating.
 
     Never raises and never leaves the scale.
 
@@ -277,7 +277,7 @@ def _without_quotations(plain: str) -> str:
 
 
 def _read_prose(whole: str, fields: list[RatingField], question: _Question) -> _Prose | NoRating:
-    """Return what an answer says beside its JSON; `NoRating` for a letter with a wrong label."""
+    """Return the statements outside of JSON; `NoRating` for a letter with a wrong label."""
     scale, form, own, labels = question
     plain = blank_out(whole, [(field.start, field.end) for field in fields])
     if form == "letters" and labels:
@@ -347,7 +347,7 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
 
 
 def _without_off_scale(numbers: list[RankedNumber], low: float, high: float) -> list[RankedNumber]:
-    """Return the numbers without those off the scale that are no ratings beside one on it."""
+    """Leave out numbers off the scale that do not count as ratings beside one on the scale."""
     is_rated = any(
         one.rank in ("stated", "said", "closing") and low <= one.statement.value <= high
         for one in numbers
@@ -451,10 +451,10 @@ def _agreed_rating(
     start = rating.span[0]
     dashes = ("-", "–", "—")
     if low < 0 < rating.value and plain[max(0, start - 4) : start].rstrip().endswith(dashes):
-        return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
+        return NoRating("Contradictory", "the rating may be negative, or follow a dash")
     for number in later:
         if low <= number.value <= high and number.value != rating.value:
-            message = f"{number.value:g} follows the rating {rating.value:g} by itself"
+            message = f"the rating {rating.value:g} is followed by another number, {number.value:g}"
             return NoRating("Contradictory", message)
     return Rating(rating.value, rating.span)
 

@@ -125,9 +125,9 @@ def _beside_name(own: str) -> re.Pattern[str]:
 
 
 def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[str, str]:
-    """Return the text without mentions of the scale that was asked, and another one that it names.
+    """Return the text without mentions of the asked scale, and any other scale that it names.
 
-    `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
+    The numbers in `(1-5)` behind a name and in `on a scale of 1 to 5` are not ratings.
     """
     lower = plain.lower()
     patterns = [p for words, p in _SCALE_WORDING if any(map(lower.__contains__, words))]
@@ -169,7 +169,7 @@ _PART = lazy_pattern(r"[\W\d]*(?P<name>[^\W\d_][^\n:：()]{0,40})[(\[]\s?")
 
 
 def _is_of_part(before: str, plain: str, scale: tuple[float, float], own: str) -> bool:
-    """Return whether a scale in brackets is that of a part, beside a rating out of the asked top.
+    """Return whether a scale in brackets belongs to a part, beside a rating out of the asked top.
 
     Args:
         before: Its line up to the scale.

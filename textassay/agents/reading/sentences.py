@@ -294,7 +294,7 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
 
 
 def names_rating(name: str) -> bool:
-    """Return whether a name is that of a rating, or stands before one, in any language."""
+    """Return whether a name means a rating, or comes before one, in any language."""
     # in this order, for few answers need the pattern of all languages, which compiles slowly
     return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(f"{name.lower()}:"))
 

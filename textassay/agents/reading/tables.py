@@ -61,7 +61,7 @@ def _own_cell(block: str, own: re.Pattern[str], top: float) -> tuple[int, int] |
         return None
     row, column = found
     start, end = rows[row + 1][column]
-    # there has to be room for the sign before it
+    # a character before it is left for the sign
     is_rating = _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start()
     return (start, end) if is_rating else None
 

@@ -118,7 +118,7 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# what comes before a number that is no value, in lower case
+# words before a number that is not a value, in lower case
 _NUMBERED = lazy_pattern(
     r"(?:"
     + "|".join(
@@ -142,7 +142,7 @@ _NUMBERED = lazy_pattern(
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
-# `one` is a pronoun or an article unless it is given, said to be, or stands by itself
+# `one` is a pronoun or an article unless a verb gives or states it, or it is alone
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
@@ -213,7 +213,7 @@ def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
 
 
 def _is_pronoun(text: str, match: re.Match[str]) -> bool:
-    """Return whether `one` is no number: `the best one`, `one that is better`."""
+    """Return whether `one` is a pronoun, not a number: `the best one`, `one that is better`."""
     if (match["value"] or "").lower() != "one":
         return False
     before = text[max(0, match.start() - 80) : match.start()]
@@ -243,7 +243,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if before.endswith("  ") and before.rstrip(" ")[-1:].isalnum():
         gap = re.match(r"[ ]{2,4}(?=[a-z])", text[end : end + 5])
         end += len(gap[0]) - 1 if gap else 0
-    # articles and the judge are no letters
+    # `a` and `I` in a sentence are not letters of ratings
     is_word = form == "letters" and (not match["value"].isupper() or match["value"] == "I")
     if is_word and text.strip(" .()") != match["value"]:
         return False
@@ -276,7 +276,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         and _LIST_MARK.fullmatch(before, before.rfind("\n") + 1)
         and (form == "letters" or match[0].isdigit())
     ):
-        # `4. It reads well.` is no item if nothing stands before it and no other one follows
+        # `4. It reads well.` is not a list item if nothing precedes it and no other item follows
         return (
             form != "letters" and not text[:start].strip(" \t\n*(") and not _LATER_ITEM.search(text)
         )

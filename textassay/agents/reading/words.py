@@ -166,7 +166,7 @@ NOT_ASSERTED = any_of(
     r" (?<!no\s)(?<!any\s)(?<!without\s)(?<!little\s)doubt"
     r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes rarely seldom such_as"
-    # said by somebody, or of something else
+    # said by another person, or about another thing
     " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
     r" (?<!\bi\s)(?<!\bi['’]d\s)(?<!\bwould\s)see format anything_but from_an? counted"
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
@@ -194,7 +194,7 @@ NO_NOUN = any_of(
     r" even still indeed therefore thus really obviously please nothing no under"
     r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question)) \w+ly(?=\s?[.,;:!)(—-]|\s*\Z)"
 )
-"""Words behind a number that is no count: never the noun that would be counted."""
+"""Words behind a number that show it is not a count: a counted noun is never among them."""
 
 NOT_ASSERTED_FOREIGN = (
     r"(?:.*[\W_])?"
@@ -215,8 +215,8 @@ NOT_ASSERTED_FOREIGN = (
         " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
     )
 )
-"""Clauses in other languages that deny or suppose a number, or give that of somebody else, the end
-of a scale, or a count."""
+"""Clauses in other languages whose number is denied, supposed, another person's, the end of a
+scale, or a count."""
 
 JUDGES = (
     # a small `i` is a word of other languages

@@ -112,7 +112,7 @@ def _plain(choice: Json) -> Json:
     plain = {"role": "assistant", **message, "content": text, "annotations": None}
     return {
         **choice,
-        "finish_reason": names.get(openai_format.finish_of(reason), reason),
+        "finish_reason": names.get(openai_format.read_finish_reason(reason), reason),
         "message": plain if thought is None else {**plain, "reasoning_content": thought},
     }
 
