@@ -30,6 +30,13 @@ from textassay.runtime.images import Image
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
 
+MIN_MASS = 0.1
+"""Least total probability of the reported options if another option is not reported.
+
+Servers report the 20 likeliest tokens. If the reported options have at least this probability in
+total, then the renormalized probabilities are wrong by less than a third, and the likelier of two
+options is always the right one: the 20th token has at most .05, and .05 / (.05 + .1) is a third. A
+quarter of it would allow an error of two thirds, four times of it one of a ninth."""
 HALF_PRECISION = 2**-8
 """Tolerance of a sum of probabilities that were computed in half precision, as a share."""
 SLACK = 1e-6

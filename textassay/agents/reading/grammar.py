@@ -78,7 +78,8 @@ class RankedNumber(NamedTuple):
 
 
 _BRIEF = 5
-"""Most words of a sentence that is too short for more than a rating."""
+"""Most words of a sentence that is too short for more than a rating: 1 and 20 read 4 and 7 ratings
+fewer of 4,320, and invent 1 and 4 more."""
 # That makes it 3.   Settling on 3.   6 it is.
 _SETTLING = lazy_pattern(
     rf"(?i)(?:(?:no|yes|ok(?:ay)?)[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:(?:[a-z]+\s){{2,4}}|(?:so\s)?it['’]s\s|(?:so|ok(?:ay)?|overall|thus)[,:]?\s)(?:an?\s)?{NUMBER}\W*"

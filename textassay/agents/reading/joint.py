@@ -24,16 +24,21 @@ from textassay.agents.reading.json_fields import (
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.agents.reading.lists import slugs_of
 from textassay.agents.reading.notation import plain_text
-from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
-from textassay.agents.reading.ratings import MAX_ANSWER, parse_rating
+from textassay.agents.reading.outcomes import (
+    DECLINED,
+    MAX_ANSWER,
+    MAX_QUOTED,
+    NoRating,
+    Rating,
+    RatingForm,
+)
+from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.reading.scales import without_scales
 from textassay.lazy import lazy_pattern
 from textassay.runtime.base import Json
 from textassay.runtime.declining import declines
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
-
-_QUOTED = 120
 
 
 class JointAnswer(NamedTuple):
@@ -57,7 +62,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "numb
         if entry.aspect is not None:
             read[entry.aspect.id].append(entry)
         elif isinstance(entry.rating, Rating):
-            shown = f"{entry.name.strip()}: {entry.text}"[:_QUOTED]
+            shown = f"{entry.name.strip()}: {entry.text}"[:MAX_QUOTED]
             invented.append({"text": shown, "problem": "it was not requested"})
     missing = NoRating("NoScoreFound", "the answer leaves this aspect out")
     if not any(read.values()) and declines(reply):
@@ -142,7 +147,9 @@ class _JointReader:
         scale = aspect.scale if aspect else _ANY_NUMBER
         value = rating_of_field(field.value, scale, self._form)
         if value is None:
-            return NoRating("NoScoreFound", f"the answer gives it {str(field.value)[:_QUOTED]!r}")
+            return NoRating(
+                "NoScoreFound", f"the answer gives it {str(field.value)[:MAX_QUOTED]!r}"
+            )
         if not scale[0] <= value <= scale[1]:
             return NoRating("OffScale", f"the rating {value:g} is off the scale")
         other = other_scale_beside(field, scale) if aspect else ""

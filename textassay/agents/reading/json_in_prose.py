@@ -17,8 +17,11 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.base import Json
 
 _MAX_STARTS = 64
-"""Brackets at which reading is tried; prose with more of them holds no JSON for us."""
+"""Brackets at which reading is tried, which bounds the time of hostile text; with 16 and 256 the
+same ratings of 5,400 answers are read."""
 _MAX_DIGITS = 300
+"""Digits of a whole number that are read: a float has up to 309, and Python refuses to convert more
+than 4,300."""
 _DEEPEST = 50
 """Values in each other; deeper ones would exhaust the stack of the functions that walk through
 them."""

@@ -21,9 +21,12 @@ from textassay.runtime.base import Json, ScoreError
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Sample, TokenLogprob
+from textassay.runtime.questions import MIN_MASS
 
 MAX_LETTERS = 26
+"""Ratings that letters of the alphabet stand for."""
 _MAX_POINTS = 101
+"""Ratings that are listed, as many as a scale of percentages has."""
 _REASON = (
     "The text does well in most respects and fails in some, as an attentive reader would notice."
 )
@@ -116,9 +119,6 @@ def dry_run_answer_of(
     return f"{label} stars. {_REASON}" if form == "stars" else f"{_REASON}\nScore: {label}"
 
 
-_MIN_MASS = 0.1
-"""Below this probability of all labels together, their distribution says too little of the judge's
-rating."""
 _NEGLIGIBLE = 0.01
 """A label below this probability need not be told apart from a longer one that begins like it."""
 _ROUNDING = 1e-3
@@ -167,10 +167,10 @@ def expectation(
             f"the server's log-probabilities give all labels together probability {total:.4g},"
             " above 1; use n=20",
         )
-    if total < _MIN_MASS:
+    if total < MIN_MASS:
         return _error(
             "NoLabelMass",
-            f"all labels together have probability {total:.3g}, less than {_MIN_MASS:g}; use n=20",
+            f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use n=20",
         )
     value = math.fsum(point.value * mass[point.label] for point in points) / total
     # Rounding may put a mean of nothing but the highest label a hair above it.

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from textassay.agents.reading.json_in_prose import find_json, normalize_key
+from textassay.agents.reading.outcomes import MAX_ANSWER, MAX_QUOTED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.base import Json
 from textassay.runtime.labels import slug
 
-MAX_ANSWER = 40_000
 _MAX_NAME = 80
+"""Characters of an item that may be a name; a longer one is a sentence."""
 _MAX_DEFINITION = 1_000
-_QUOTED = 120
-"""Characters of an unusable entry that are kept."""
+"""Characters of a definition that are kept, as each prompt about the aspect repeats it."""
 
 
 # --- names of things that are known
@@ -92,7 +92,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         elif not problem and len(entries) == most:
             problem = "surplus"
         if problem:
-            quoted = f"{raw_name}: {raw_definition}".strip()[:_QUOTED]
+            quoted = f"{raw_name}: {raw_definition}".strip()[:MAX_QUOTED]
             dropped.append({"text": quoted, "problem": problem})
         else:
             entries.append(entry)

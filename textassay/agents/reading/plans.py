@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.reading.json_in_prose import find_json
-from textassay.agents.reading.lists import MAX_ANSWER, matching
+from textassay.agents.reading.lists import matching
+from textassay.agents.reading.outcomes import MAX_ANSWER
 from textassay.lazy import lazy_pattern
 
 

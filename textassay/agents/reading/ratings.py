@@ -27,15 +27,13 @@ from textassay.agents.reading.notation import (
     without_enumeration,
     write_as_numbers,
 )
-from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, RatingForm
+from textassay.agents.reading.outcomes import DECLINED, MAX_ANSWER, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
 from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines
 
-MAX_ANSWER = 40_000
-"""Characters of a longer answer that are read, at its end."""
 _MAX_CACHED = 40
 """Characters of an answer that is likely to be given again, such as `4` or `Rating: 4`."""
 

@@ -20,6 +20,7 @@ from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.declining import declines
 from textassay.runtime.model import ChatMessage, ChoicesResponse, Request, Sample, thought_note
 from textassay.runtime.questions import (
+    MIN_MASS,
     DecisionRequest,
     Question,
     QuestionAnswer,
@@ -27,13 +28,6 @@ from textassay.runtime.questions import (
     refused_answer,
 )
 
-MIN_MASS = 0.1
-"""Least total probability of the reported options if another option is not reported.
-
-Servers report the 20 likeliest tokens. If the reported options have at least this probability in
-total, then the renormalized probabilities are wrong by less than a third, and the likelier of two
-options is always the right one: the 20th token has at most .05, and .05 / (.05 + .1) is a third. A
-quarter of it would allow an error of two thirds, four times of it one of a ninth."""
 MAX_TOKENS = 16
 """Tokens of a written answer, for each question: the least that OpenAI's Responses API takes."""
 
