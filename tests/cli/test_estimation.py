@@ -498,7 +498,7 @@ def test_two_systems_of_one_run(tmp_path):
         "compare", run, "--systems", "b", "a", "--fail-below", "0", "--weight", "texts"
     )
     assert gated.code == 1
-    assert "sources have the same weight, not texts" in gated.said
+    assert "sources have the same weight, not texts" in gated.messages
 
 
 def test_two_weeks_are_independent_samples(tmp_path):
