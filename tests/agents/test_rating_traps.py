@@ -231,7 +231,7 @@ def test_answers_without_a_stated_rating_are_read_in_linear_time(form):
     def read(text):
         parse_rating(text, scale=FIVE, form=form, aspect="coherence")
 
-    assert [unit for unit in units if not grows_linearly(read, unit, 400)] == []
+    assert [unit for unit in units if not grows_linearly(read, unit, 200)] == []
 
 
 READ = {
