@@ -121,8 +121,9 @@ class EvaluationEngine:
         self._source, self._method = source, method
         # once: methods compute these on every access
         traits = traits_of(method)
-        self._needs, self._is_joint = traits.needs, traits.judges_jointly
-        self._aspects = tuple(method.aspects)
+        self._is_joint, self._aspects = traits.judges_jointly, tuple(method.aspects)
+        judged = {aspect.member_of or aspect.name for aspect in self._aspects}
+        self._needs = {name: needed for name, needed in traits.needs.items() if name in judged}
         self.workers = max(1, workers)
         """Examples in progress at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
