@@ -361,6 +361,35 @@ rule = make(own_rules.words)
     assert digest(1) == digest(1) != digest(2)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["import os; KEY = os.environ['NO_SUCH']", "raise SystemExit(3)", "def (", "\0", None],
+    ids=["raises", "exits", "is no code", "is no text", "is missing"],
+)
+def test_a_module_that_a_rule_may_import_is_read_and_not_executed(content, tmp_path, monkeypatch):
+    """Modules that it imports count as well: from its package, and one another."""
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "own_optional"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .first import *\nraise ValueError", encoding="utf-8")
+    (package / "first.py").write_text("from . import second\nraise ValueError", encoding="utf-8")
+    if content is not None:
+        (package / "other.py").write_text(content, encoding="utf-8")
+    code = """
+async def rule(example: Example, aspect: Aspect) -> Score:
+    if not example.output:
+        from own_optional import other
+    return made(example, aspect, 1)
+"""
+
+    def digest(value: int) -> dict[str, str]:
+        (package / "second.py").write_text(f"import own_optional; X = {value}", encoding="utf-8")
+        return code_digests(graph_of(rule_of(code, None)))
+
+    assert digest(1) == digest(1) != digest(2)
+    assert "own_optional" not in sys.modules
+
+
 async def test_a_run_is_not_resumed_with_another_rule_and_its_scores_are_signed(tmp_path):
     async def judged(value: int, **out):
         graph = graph_of(rule_of(KINDS["a closure"], value))

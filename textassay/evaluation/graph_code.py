@@ -3,10 +3,10 @@
 A graph with a changed rule gives other scores, although its drawing is the same. The digest covers,
 for every agent: the source text of functions, lambdas and classes, or the byte code where there is
 no source; defaults, values in closures, arguments of a `partial`, and attributes of objects; the
-global names that the code mentions, and so the functions of its own modules that it calls; and the
-constants on wires. Code of Python, of installed packages and of textassay is represented by its
-name: the signature of a score contains textassay's version. A model is represented by its name and
-identity.
+global names that the code mentions, and so the functions of its own modules that it calls; the
+source of its own modules that it imports when it runs; and the constants on wires. Code of Python,
+of installed packages and of textassay is represented by its name: the signature of a score contains
+textassay's version. A model is represented by its name and identity.
 
 The digest is equal in every process that runs the same code, and on every version of Python if the
 source is available. A changed comment in a function changes the digest, and so does an attribute
@@ -27,10 +27,12 @@ import string
 import sysconfig
 import textwrap
 import types
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -195,11 +197,12 @@ class _Describer:
     def _globals(self, function: types.FunctionType) -> dict[str, Any]:
         """Return the global values that a function mentions, also in the user's modules.
 
-        The modules are global, in the closure, imported when the function runs, or in one of these.
+        The modules are global, in the closure, or in one of these. Modules that are imported when
+        the function runs are represented by their source.
         """
         mentioned = sorted({name for code in _codes(function.__code__) for name in code.co_names})
         items = {n: function.__globals__[n] for n in mentioned if n in function.__globals__}
-        values = deque([*items.values(), *_closure(function).values(), *_local_imports(function)])
+        values = deque([*items.values(), *_closure(function).values()])
         followed: set[str] = set()
         while values:
             module = values.popleft()
@@ -210,7 +213,8 @@ class _Describer:
                 inside = {name: vars(module)[name] for name in mentioned if name in vars(module)}
                 items |= {f"{module.__name__}.{name}": value for name, value in inside.items()}
                 values.extend(inside.values())
-        return items
+        package = function.__globals__.get("__package__") or ""
+        return items | _imported_sources(function.__code__, package)
 
     def _class(self, kind: type) -> str:
         named = f"{kind.__module__}.{kind.__qualname__}"
@@ -284,29 +288,58 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _local_imports(function: types.FunctionType) -> Iterator[types.ModuleType]:
-    """Import and yield the user's modules that a function imports when it runs."""
-    for code in _codes(function.__code__):
-        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+def _imported_sources(code: types.CodeType, package: str) -> dict[str, str]:
+    """Return digests of the user's modules that code imports, by name, also from one another.
+
+    The modules are read and not executed, since the code may never get to the import.
+    """
+    digests: dict[str, str] = {}
+    importing = deque([(code, package)])
+    while importing:
+        for name in _imports(*importing.popleft()):
+            for module, spec in _own_specs(name):
+                read = getattr(spec.loader, "get_data", None)
+                if module in digests or not spec.origin or not read:
+                    continue
+                is_package = spec.submodule_search_locations is not None
+                package = module if is_package else module.rpartition(".")[0]
+                # a file that cannot be read, or that is not code in Python, imports nothing
+                unusable = (OSError, SyntaxError, ValueError, RecursionError)
+                with contextlib.suppress(*unusable), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    content = read(spec.origin)
+                    digests[module] = hashlib.sha256(content).hexdigest()
+                    code = compile(content, spec.origin, "exec", dont_inherit=True)
+                    importing.append((code, package))
+    return digests
+
+
+def _imports(code: types.CodeType, package: str) -> Iterator[str]:
+    """Yield the names of modules that code imports, and of attributes that may be modules."""
+    for inner in _codes(code):
+        steps = [step for step in dis.get_instructions(inner) if step.opname != "EXTENDED_ARG"]
         for at, step in enumerate(steps):
             if step.opname == "IMPORT_NAME":
                 level, names = steps[at - 2].argval, steps[at - 1].argval
-                if level or _is_own(step.argval.partition(".")[0]):
-                    # an optional module
-                    with contextlib.suppress(ImportError):
-                        yield __import__(step.argval, function.__globals__, None, names, level)
+                with contextlib.suppress(ImportError):  # relative to no package
+                    module = importlib.util.resolve_name("." * level + step.argval, package)
+                    yield from (module, *(f"{module}.{name}" for name in names or ()))
 
 
-def _is_own(name: str) -> bool:
-    """Return whether the user wrote the module or package that is found under a name."""
+def _own_specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
+    """Yield a module that the user wrote, by name, after the packages that it is in."""
+    module, *parts = name.split(".")
     try:
-        spec = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(module)
     except ValueError:  # a module that was not imported from a file
-        return False
-    if not spec:
-        return False
-    places = (spec.origin,) if spec.has_location else spec.submodule_search_locations or ()
-    return not all(_is_known(place) for place in places if place)
+        return
+    while spec and not (spec.has_location and _is_known(spec.origin or "")):
+        yield module, spec
+        if not parts:
+            return
+        # not `find_spec` of the whole name, which executes the packages
+        spec = PathFinder.find_spec(parts[0], [*(spec.submodule_search_locations or ())])
+        module = f"{module}.{parts.pop(0)}"
 
 
 def _source(code: types.CodeType) -> str:
