@@ -416,6 +416,32 @@ def test_a_user_is_a_rater_only_of_rows_with_one_id():
     assert data.check().unseen == {"user": 2}
 
 
+@pytest.mark.parametrize(
+    ("columns", "fields"),
+    [
+        ({"worker": "ann"}, {"user": "context"}),
+        ({"user_id": "ann"}, {"user": "meta"}),
+        ({"annotator": "ann", "expert": "eve"}, {"user": "source", "expert": "rater"}),
+    ],
+)
+def test_a_mapped_column_is_no_rater(columns, fields):
+    rated = {"id": "a", "output": "x", "user": "Why?", "human.c": 1}
+    data = Examples([rated | columns, rated | dict.fromkeys(columns, "bob")], fields=fields)
+    [example] = data
+    assert example.annotators == {"c": (1, 1)}
+    assert "Why?" in (example.context, example.source, example.meta.get("user"))
+    assert data.rater_names("c") == (list(columns.values())[-1], "bob")
+
+
+def test_a_table_whose_raters_and_ids_are_mapped_elsewhere_is_not_joined():
+    rows = [{"id": n, "assistant": "x", "user": "q", "aspect": "tone", "value": "fine"}
+            for n in "ab"]  # fmt: skip
+    read_rows = list(Examples(rows, fields={"assistant": "output", "user": "source"}))
+    assert [(one.source, one.meta["value"]) for one in read_rows] == [("q", "fine")] * 2
+    rows = [{"id": "g", "output": n, "rater": "ann", "human.c": 1} for n in "xy"]
+    assert [one.group for one in Examples(rows, fields={"id": "group"})] == ["g", "g"]
+
+
 def test_tables_with_a_row_for_each_rater_and_aspect_lose_no_rating(tmp_path):
     """As `textassay ratings export csv` writes them."""
     path = tmp_path / "long.csv"

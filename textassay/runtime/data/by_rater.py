@@ -29,9 +29,10 @@ def one_row_per_example(
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
         return None
-    id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
+    unmapped = [key for key in first if isinstance(key, str) and key not in fields]
+    id_ = next((key for key in (*fields, *unmapped) if fields.get(key, key) == "id"), "")
     named = [key for key, ours in fields.items() if ours == RATER]
-    by_name = columns_named(RATERS, (key for key in first if isinstance(key, str)))
+    by_name = columns_named(RATERS, unmapped)
     rater = next((key for key in (*named, *by_name) if key in first), "")
     # With a column of raters but no ids, it is unknown which rows belong together.
     if not rater or id_ not in first:
