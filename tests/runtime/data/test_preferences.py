@@ -75,6 +75,9 @@ def test_a_second_text_that_is_none_is_refused_with_its_map(rejected: Any) -> No
     if isinstance(rejected, list):
         (example,) = read([row], **{"chosen": "output", "rejected.1": "output_b"})
         assert example.meta["output_b"] == "z"
+    path = "output_b.0" if isinstance(rejected, list) else "output_b.text"
+    (example,) = read([{"output": "x", "output_b": rejected}], **{path: "output_b"})
+    assert example.meta == {"output_b": "y"}
 
 
 @pytest.mark.parametrize(

@@ -423,7 +423,9 @@ class FieldReader:
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
-        in_meta = tuple((key, "meta", key) for key in meta)
+        # the rest of an object whose part has its name is left out
+        kept = (k for k in meta if not (f"meta.{k}" in claims and self._has_mapped_parts(k)))
+        in_meta = tuple((key, "meta", key) for key in kept)
         # commands read these from `meta`, so they are not in a notice
         used = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
@@ -520,12 +522,15 @@ class FieldReader:
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
-        if any(path.startswith(f"{key}.") for path in self._paths):
-            return "", 0  # the rest of an object with mapped parts
+        if self._has_mapped_parts(key):
+            return "", 0  # the rest of the object
         field, dot, part = key.partition(".")
         if dot and part and field in KEYED and field != "meta":
             return key, 1
         return meaning_of(key)
+
+    def _has_mapped_parts(self, key: str) -> bool:
+        return any(path.startswith(f"{key}.") for path in self._paths)
 
 
 def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]:
