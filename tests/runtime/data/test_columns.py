@@ -231,6 +231,12 @@ def test_a_bad_row_in_memory_is_named_with_its_field(row: Any, shown: str) -> No
     assert (f"row 1, field {shown}" if shown[0] == "'" else shown) in complaint([row])
 
 
+@pytest.mark.parametrize("column", ["references", "reference", "blob"])
+def test_a_value_that_meta_cannot_keep_either_is_not_to_be_mapped_there(column: str) -> None:
+    message = complaint([{"output": "x", column: {"a"}}])
+    assert message.endswith("JSON does not support; convert it or leave the field out")
+
+
 MARKDOWN = "As ![this](i0.png) shows, i0.png and no.png."
 PATH, CONTENT = "is the path of the image i0.png", "holds an image as text"
 

@@ -304,4 +304,5 @@ def json_cell(key: Any, value: Any) -> Any:
     try:
         return to_json_value(value, top=True)
     except ValueError as error:
-        raise FieldError(str(key), str(error)) from None
+        # without a column, which `meta` could not keep either
+        raise FieldError(None, f"field {str(key)!r}: {error}") from None
