@@ -171,13 +171,15 @@ async def test_turns_have_no_references_to_show() -> None:
         ("translation", "adequacy", "fluency"),
         ("translation", "accuracy", "overall"),
         ("code-review", "correctness", "tone"),
+        ("code-review", "coverage", "tone"),
     ],
 )
 async def test_what_is_compared_with_a_source_has_no_score_without_one(task, needing, other):
-    """An image can be the source."""
+    """An image or a context can be the source, and another column can be mapped to it."""
     rows = [
-        {"id": "none", "output": "It is closed.", "source": " "},
+        {"id": "none", "output": "It is closed.", "source": " ", "story": "The museum is closed."},
         {"id": "seen", "output": "It is closed.", "images": [png_uri()]},
+        {"id": "read", "output": "It is closed.", "context": "The museum is closed."},
     ]
     judge = ScriptedModel(lambda request: "Score: 4")
     run = await textassay.evaluate(
@@ -186,3 +188,6 @@ async def test_what_is_compared_with_a_source_has_no_score_without_one(task, nee
     found = {(s.id, s.aspect): s.error.type if s.error else s.value for s in run}
     assert found.pop(("none", needing)) == "MissingSource"
     assert set(found.values()) == {4}
+    [message] = [score.error.message for score in run if score.error]
+    assert message.endswith("; if story contains it, map it: fields={NAME: 'source'}")
+    assert "The museum is closed." in judge.requests[-1].text

@@ -36,8 +36,11 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
-NEEDED = {"source": "MissingSource", "context": "MissingContext", "references": "MissingReferences"}
-"""Fields that an aspect may need, and the error type if an example lacks the field."""
+NEEDED = {
+    "source": "MissingSource", "context": "MissingContext", "references": "MissingReferences",
+    "source or context": "MissingSource",
+}  # fmt: skip
+"""What an aspect may need, and the error type if an example lacks it."""
 
 
 class Task(Message):
@@ -67,7 +70,9 @@ class Task(Message):
     """
     steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
     """Evaluation steps by aspect name, for aspects with defined steps; `()` means no steps."""
-    needs: dict[str, tuple[Literal["source", "context", "references"], ...]] = {}
+    needs: dict[
+        str, tuple[Literal["source", "context", "references", "source or context"], ...]
+    ] = {}
     """Required fields of an example (keys of `NEEDED`), by aspect name."""
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
@@ -84,7 +89,12 @@ class Task(Message):
 
 
 def has_field(example: Example, field: str) -> bool:
-    """Return whether an example has a field, or messages or images with the same content."""
+    """Return whether an example has a field, or messages or images with the same content.
+
+    Of alternatives, such as `source or context`, one is enough.
+    """
+    if " or " in field:
+        return any(has_field(example, one) for one in field.split(" or "))
     if field == "references":
         return any(text.strip() for text in example.references)
     # the results of tools are the context of an agent's answer

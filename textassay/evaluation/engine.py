@@ -412,6 +412,7 @@ def _candidates(example: Example, field: str) -> str:
     if field == "context" and example.references:
         names.insert(0, "references")
     holders = " or ".join(names[:3])
+    field = field.split(" or ")[0]
     return f"; if {holders} contains it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 

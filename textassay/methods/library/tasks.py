@@ -19,8 +19,8 @@ people, which prompts do not contain.
 An aspect with `optional = true` is judged only if it is named. With `asks = "response"` (or
 `"conversation"`) GPTScore asks a yes/no question about a conversation that ends in the output (or
 that is the output). With `steps = []` an aspect is judged without steps. With `needs = ["context"]`
-(or `source`, `references`) examples without passages abstain on an aspect. An unknown key is an
-error that names file and key.
+(or `source`, `references`, `source or context`) examples without passages abstain on an aspect. An
+unknown key is an error that names file and key.
 """
 
 from __future__ import annotations
