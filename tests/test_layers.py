@@ -72,8 +72,8 @@ ALLOWED_ANYWHERE = {"arrays", "lazy", "table", "version"}
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "stack", "api")
 CONTRACT = {
     "agent_types", "base", "chat_formats", "column_names", "concurrency", "conversation",
-    "declining", "errors", "garbage", "images", "labels", "messages", "model", "parameters",
-    "questions", "rubric", "settings",
+    "declining", "errors", "garbage", "images", "labels", "literals", "messages", "model",
+    "parameters", "questions", "rubric", "settings",
 }  # fmt: skip
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 

@@ -6,7 +6,8 @@ turns, OpenInference, Gemini and ShareGPT.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.column_names import RETRIEVED
@@ -38,11 +39,12 @@ _WITHOUT_TEXT = (
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names of images in messages and passages, beside their text."""
 _TOOLS = ("tools", "functions")
-_CALL_FIELDS = (
+CALL_FIELDS = (
     "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
+    "function_call",
 )  # fmt: skip
 READ_IN_MESSAGES = frozenset({
-    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALL_FIELDS, "citations",
+    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *CALL_FIELDS, "citations",
     "name", "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id",
     "call_id", "arguments", "output",
 })  # fmt: skip
@@ -346,13 +348,44 @@ def _calls_in_fields(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls in a message's own fields, each with its result if it has one."""
-    entries: list[Any] = []
-    for name in _CALL_FIELDS:
-        calls = item.get(name)
-        entries += calls if isinstance(calls, list | tuple) else [calls]
-    if isinstance(item.get("function_call"), Mapping):
-        entries.append(item["function_call"])
-    return [read_call(call, images) for call in entries if call]
+    found = (parse_text(item.get(name)) for name in CALL_FIELDS)
+    return [
+        call for value in found if not isinstance(value, str) for call in read_calls(value, images)
+    ]
+
+
+def parse_text(value: Any) -> Any:
+    """Return the list or the object in a text, as JSON or Python writes it; other values unchanged.
+
+    A blank text and a mark of a missing value are `None`.
+    """
+    if not isinstance(value, str):
+        return value
+    from textassay.runtime.literals import parse_literal
+
+    text = value.strip()
+    try:
+        parsed = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        try:
+            parsed = parse_literal(text, json.loads)
+        except ValueError:
+            return value
+    return parsed if parsed is None or isinstance(parsed, list | dict) else value
+
+
+def read_calls(value: Any, images: ImageReader | None = None) -> list[tuple[ToolCall, str | None]]:
+    """Return the calls of a list, or one call, each with its result if it has one."""
+    return [read_call(call, images) for call in _entries(value)]
+
+
+def _entries(value: Any) -> Iterator[Any]:
+    value = parse_text(value)
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _entries(item)
+    elif value:
+        yield value
 
 
 def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, str | None]:

@@ -284,6 +284,33 @@ def test_an_attachment_that_is_not_an_image_is_refused(attached: str) -> None:
     assert complaint([row]) == f"list, row 1, field 'messages': message 1: {ATTACHED}"
 
 
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [*((empty, None) for empty in ("[]", "None", "null", " ", "nan", ["[]"], [None, "null"])),
+     ('[{"name": "f", "args": {"x": 1}}]', 'f({"x": 1})'), ('{"name": "f"}', "f()"),
+     ("[{'name': 'f', 'args': {'x': 1, 'y': None}}]", 'f({"x": 1, "y": null})'),
+     (['{"name": "f"}', "g"], "f()\n\n[turn 1, call 2] g()")],
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["tool_calls", "function_call"])
+def test_calls_that_are_written_as_a_text_are_read(
+    calls: Any, text: str | None, field: str
+) -> None:
+    message = {"role": "assistant", "content": "Said.", field: calls}
+    inside = read([{"messages": [message], "output": "x"}])[0]
+    beside = read([{"tools_called": calls, "output": "x"}])[0]
+    if text is None:
+        assert "call 1" not in str(inside.source) + str(beside.source)
+    else:
+        assert f"[turn 1, call 1] {text}" in str(inside.source)
+        assert f"[turn 1, call 1] {text}" in str(beside.source)
+
+
+def test_a_text_in_the_place_of_calls_is_named_as_unseen() -> None:
+    messages = [{"role": "assistant", "content": "Said.", "tool_calls": "adds"}]
+    info = Examples([{"messages": messages, "output": "x"}], strict_columns=True).check()
+    assert set(info.unseen) == {"messages[].tool_calls"}
+
+
 def test_what_a_message_holds_and_no_judge_sees_is_named() -> None:
     messages = [{"role": "assistant", "content": "Said.", "sources": ["It was in 1967."], "at": 7}]
     info = Examples([{"messages": messages, "output": "x"}], strict_columns=True).check()

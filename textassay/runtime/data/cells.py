@@ -18,8 +18,8 @@ import orjson
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, short_repr
-from textassay.runtime.data.literals import LiteralError, parse_literal
 from textassay.runtime.data.numerals import DecimalMark, NumeralError, PercentColumns, read_numeral
+from textassay.runtime.literals import LiteralError, parse_literal
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:

@@ -12,9 +12,11 @@ from typing import Any
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
+    CALL_FIELDS,
     READ_IN_MESSAGES,
     looks_like_messages,
-    read_call,
+    parse_text,
+    read_calls,
     read_messages,
     read_passages,
     read_tools,
@@ -308,7 +310,11 @@ def unread_names(messages: Any) -> set[str]:
         name
         for item in objects
         for name, value in item.items()
-        if name not in READ_IN_MESSAGES and has_value(value)
+        if has_value(value)
+        and (
+            name not in READ_IN_MESSAGES
+            or (name in CALL_FIELDS and isinstance(parse_text(value), str))
+        )
     }
 
 
@@ -349,6 +355,8 @@ def _in_order(
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
     """Add the available or called tools to the conversation."""
     value = fields.pop(name, None)
+    if name == "tools_called":
+        value = parse_text(value)
     if not value:
         return
     messages: tuple[ConversationMessage, ...] = fields.get("messages", ())
@@ -359,9 +367,9 @@ def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
         about = ConversationMessage(role="system", content=read_tools(value))
         fields["messages"] = (about, *messages)
         return
-    if not isinstance(value, list):
+    if not isinstance(value, list | Mapping):
         raise ValueError("should be a list of calls, each with the name of a tool")
-    called = [read_call(call, images) for call in value if call is not None]
+    called = read_calls(value, images)
     calls_there = {call for message in messages for call in message.calls}
     if all(call in calls_there for call, _ in called):
         return

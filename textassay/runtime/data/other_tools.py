@@ -34,9 +34,9 @@ from textassay.runtime.chat_formats import (
 from textassay.runtime.column_names import RETRIEVED, plain_name
 from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError, finite
-from textassay.runtime.data.literals import parse_literal
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
+from textassay.runtime.literals import parse_literal
 
 ExportRow = Mapping[str, Any]
 
