@@ -7,10 +7,10 @@ turns, OpenInference, Gemini and ShareGPT.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from textassay.runtime.column_names import RETRIEVED
+from textassay.runtime.column_names import RETRIEVED, plain_name
 from textassay.runtime.conversation import (
     ConversationMessage,
     Passage,
@@ -53,6 +53,20 @@ READ_IN_MESSAGES = frozenset({
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULT_TYPES = ("tool_result", "function_response")
 """Endings of the types of parts that are calls of tools, and of those that are their results."""
+_KINDS = {
+    "functionCall": "function_call", "functionResponse": "function_response",
+    "toolUse": "tool_use", "toolResult": "tool_result",
+}  # fmt: skip
+"""Types of the parts of Gemini and Bedrock, which have a key instead."""
+_NO_NAMES = ("function", *map(plain_name, _CALL_TYPES))
+"""Endings of types and keys that calls of any tool have."""
+_ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
+_ABOUT_CALL = ("type", "id", "call_id", "status", "output", "result")
+"""Fields of calls of hosted tools that are not arguments."""
+
+
+class FaultInMessage(ValueError):
+    """A part of one message cannot be read; the text says where it is."""
 
 
 def looks_like_messages(value: Any) -> bool:
@@ -68,6 +82,7 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
     """Return the messages of a list, read from any known form.
 
     Raises:
+        FaultInMessage: A part of a message cannot be read.
         ValueError: An item is not a message; its number is named.
     """
     if not isinstance(value, list | tuple):
@@ -85,7 +100,7 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
         try:
             messages += _messages_of(item, images)
         except ValueError as error:
-            raise ValueError(f"message {number}: {error}") from None
+            raise FaultInMessage(f"message {number}: {error}") from None
     return tuple(messages)
 
 
@@ -117,10 +132,10 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
 
 
 def read_tools(value: Any) -> str:
-    """Return definitions of tools as the text of a system message.
+    """Return definitions of tools as the text of a system message; empty without any.
 
     Raises:
-        ValueError: One of them is neither a text nor an object with the name of a tool.
+        ValueError: One of them is neither a text nor an object.
     """
     if isinstance(value, str):
         return f"Tools:\n{value}"
@@ -129,29 +144,45 @@ def read_tools(value: Any) -> str:
         raise ValueError(f"should be a list of tools, not {short_repr(value)}")
     lines = []
     for number, item in enumerate(items, start=1):
-        if not _has_tool_name(item):
+        if item is None:
+            continue
+        if not isinstance(item, str | Mapping):
             raise ValueError(
                 f"tool {number} should be a text, or an object with the name of a tool, not"
                 f" {short_repr(item)}"
             )
         tool = _inner(item, "tool")
         tool = _inner(tool, "function") if isinstance(tool, Mapping) else tool
-        if not isinstance(tool, Mapping) or "name" not in tool:
+        if not isinstance(tool, Mapping) or not tool.get("name"):
             lines.append(f"- {as_json_text(item)}")
             continue
         rest = {k: v for k, v in tool.items() if k not in ("name", "description", "type")}
         about = f": {tool['description']}" if tool.get("description") else ""
         lines.append(f"- {tool['name']}{about}{f' {as_json_text(rest)}' if rest else ''}")
-    return "\n".join(["Tools:", *lines])
+    return "\n".join(["Tools:", *lines]) if lines else ""
 
 
-def _has_tool_name(item: Any) -> bool:
-    """Return whether a definition is a text, or has a name or a type, which hosted tools have."""
-    if not isinstance(item, Mapping):
-        return isinstance(item, str)
-    named = any(isinstance(item.get(name), str) for name in ("name", "type", "title"))
-    inside = (part if isinstance(part, list | tuple) else [part] for part in item.values())
-    return named or any(isinstance(p, Mapping) and _has_tool_name(p) for ps in inside for p in ps)
+def has_unnamed_tool(tools: Any, messages: Any) -> bool:
+    """Return whether one of these tools, or of those in messages, has no name, nor is its value."""
+    found = [message for message in _entries(messages) if isinstance(message, Mapping)]
+    items = [tools, *(message.get(name) for message in found for name in _TOOLS)]
+    return any(
+        isinstance(tool, Mapping) and not _names_tool(tool)
+        for value in items
+        for tool in (value if isinstance(value, list | tuple) else [value])
+    )
+
+
+def _names_tool(item: Mapping[str, Any]) -> bool:
+    """Return whether a definition has a name, here or below, or is the value of its name."""
+    if any(item.get(name) for name in ("name", "type", "title")):
+        return True
+    fields = [value for key, value in item.items() if key not in _ARGUMENTS]
+    inside = [part for v in fields for part in (v if isinstance(v, list | tuple) else [v])]
+    if any(isinstance(part, Mapping) and _names_tool(part) for part in inside):
+        return True
+    is_definition = all(isinstance(value, Mapping) for value in item.values())
+    return is_definition and not item.keys() <= {"function", "tool", *_ARGUMENTS}
 
 
 def message_text(content: Any, images: ImageReader | None = None) -> str:
@@ -208,7 +239,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
     names = (*_TEXT, "contents")
     content = next((item[name] for name in names if item.get(name)), None)
-    parts = content if isinstance(content, list | tuple) else ()
+    parts = content if isinstance(content, list | tuple) else (content,)
     results = [part for part in parts if _kind(part).endswith(_RESULT_TYPES)]
     messages = [_result_part(part, images) for part in results]
     calls = [*_calls_in_fields(item, images), *_calls_in_parts(parts, images)]
@@ -219,7 +250,8 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     call_id = item.get("tool_call_id", item.get("call_id"))
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
     passages = _passages_in(item)
-    tools = [read_tools(item[name]) for name in _TOOLS if item.get(name)]
+    tools = [_read_at(name, read_tools, item[name]) for name in _TOOLS if item.get(name)]
+    tools = [text for text in tools if text]
     if role == "system":
         text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
         tools, passages = [], ()
@@ -330,8 +362,9 @@ def is_image_file(value: Any) -> bool:
 def _passages_in(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
     names = (*RETRIEVED, "citations")
-    values = [item[name] for name in names if _has_text(item.get(name))]
-    return tuple({p.text: p for value in values for p in read_passages(value)}.values())
+    values = {name: item[name] for name in names if _has_text(item.get(name))}
+    found = [p for n, value in values.items() for p in _read_at(n, read_passages, value)]
+    return tuple({p.text: p for p in found}.values())
 
 
 def _has_text(value: Any) -> bool:
@@ -348,10 +381,21 @@ def _calls_in_fields(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls in a message's own fields, each with its result if it has one."""
-    found = (parse_text(item.get(name)) for name in CALL_FIELDS)
+    found = {name: parse_text(item.get(name)) for name in CALL_FIELDS}
     return [
-        call for value in found if not isinstance(value, str) for call in read_calls(value, images)
+        call
+        for name, value in found.items()
+        if not isinstance(value, str)
+        for call in _read_at(name, read_calls, value, images)
     ]
+
+
+def _read_at(name: str, read: Callable[..., Any], *values: Any) -> Any:
+    """Return what is read from a field of a message; an error names the field."""
+    try:
+        return read(*values)
+    except ValueError as error:
+        raise ValueError(f"field {name!r}: {error}") from None
 
 
 def parse_text(value: Any) -> Any:
@@ -391,45 +435,68 @@ def _entries(value: Any) -> Iterator[Any]:
 def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, str | None]:
     """Return a call of a tool, with its result if there is one.
 
+    Its name may be one level down, or the key or the type of a hosted tool; a call without a name
+    has all of its fields as arguments.
+
     Raises:
-        ValueError: It does not name a tool.
+        ValueError: It is neither a text nor an object.
     """
-    found = {"name": call} if isinstance(call, str) else call
-    call = _inner(found, "tool_call") if isinstance(found, Mapping) else {}
-    function = call.get("function")
-    inner = function if isinstance(function, Mapping) else call
-    name = inner.get("name") or inner.get("toolName")
-    name = name or (function if isinstance(function, str) else "")
+    if isinstance(call, str):
+        return ToolCall(name=call), None
+    if not isinstance(call, Mapping):
+        raise ValueError(
+            f"a call should be the name of a tool, or an object with it, not {short_repr(call)}"
+        )
+    call = _inner(call, "tool_call")
+    inner = _inner(call, "function")
+    if not (name := _own_name(inner)):
+        others = (*_ARGUMENTS, *_ABOUT_CALL)
+        parts = {k: v for k, v in call.items() if isinstance(v, Mapping) and k not in others}
+        inner = next(filter(_own_name, parts.values()), call)
+        name = _own_name(inner)
+    arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
     if not name:
-        raise ValueError(f"has a call without the name of a tool: {short_repr(found)}")
-    names = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
-    arguments = next((inner[key] for key in names if inner.get(key) is not None), None)
-    output = call.get("output", call.get("result"))
+        name = _name_of_hosted(call, parts)
+        rest = {k: v for k, v in parts.get(name, call).items() if k not in _ABOUT_CALL}
+        arguments = arguments if rest.keys() <= set(_ARGUMENTS) else rest
+    both = {**inner, **call}
+    output = both.get("output", both.get("result"))
+    ids = ("id", "tool_call_id", "toolCallId", "toolUseId")
     return (
         ToolCall(
-            name=str(name),
+            name=name,
             arguments=as_json_text(arguments),
-            id=_text_or_none(call.get("id") or call.get("tool_call_id") or call.get("toolCallId")),
+            id=_text_or_none(next((both[key] for key in ids if both.get(key)), None)),
         ),
         None if output is None else message_text(output, images),
     )
 
 
+def _own_name(call: Mapping[str, Any]) -> str:
+    function = call.get("function")
+    name = call.get("name") or call.get("toolName")
+    return str(name or (function if isinstance(function, str) else ""))
+
+
+def _name_of_hosted(call: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
+    """Return the type of a call; without one, its only key; empty if neither names a tool."""
+    name = str(call.get("type") or (next(iter(parts)) if parts and len(call) == 1 else ""))
+    return "" if plain_name(name).endswith(_NO_NAMES) else name
+
+
 def _calls_in_parts(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return calls and results among the parts of a content (Anthropic, Gemini, Inspect)."""
-    called = [part for part in parts if _kind(part).endswith(_CALL_TYPES)]
-    wrappers = ("functionCall", "toolInvocation")
-    inner = [next((part[w] for w in wrappers if w in part), part) for part in called]
-    return [read_call(call, images) for call in inner if isinstance(call, Mapping)]
+    """Return calls and results among the parts of a content (Anthropic, Bedrock, Gemini)."""
+    return [read_call(part, images) for part in parts if _kind(part).endswith(_CALL_TYPES)]
 
 
 def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
-    part = _inner(part, "functionResponse")
+    part = _inner(_inner(part, "functionResponse"), "toolResult")
     names = ("content", "response", "output", "result")
     content = next((part[name] for name in names if part.get(name) is not None), None)
-    call_id = part.get("tool_use_id") or part.get("tool_call_id") or part.get("toolCallId")
+    ids = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    call_id = next((part[key] for key in ids if part.get(key)), None)
     is_object = isinstance(content, Mapping)
     return ConversationMessage(
         role="tool",
@@ -443,10 +510,9 @@ def _kind(part: Any) -> str:
     """Return the type of a content's part, with underscores; empty if it has none."""
     if not isinstance(part, Mapping):
         return ""
-    if "functionCall" in part:  # Gemini's parts have no type
-        return "function_call"
-    if "functionResponse" in part:
-        return "function_response"
+    for name, kind in _KINDS.items():
+        if isinstance(part.get(name), Mapping):
+            return kind
     return str(part.get("type", "")).replace("-", "_")
 
 

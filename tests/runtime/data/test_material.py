@@ -193,14 +193,92 @@ def test_a_chat_that_is_a_text_is_shown_as_the_source_and_reported() -> None:
     assert Examples(rows[1:]).check().notices == ()
 
 
+TOOLS = [
+    "add", {"name": "add"}, {"type": "web_search"}, {"title": "add", "type": "object"},
+    {"type": "function", "function": {"name": "add"}}, {"name": "add", "input_schema": {}},
+    {"functionDeclarations": [{"name": "add"}]}, {"google_search": {}}, {"codeExecution": {}},
+    {"toolSpec": {"name": "add"}}, {"tools": [{"toolSpec": {"name": "add"}}]},
+    {"add": {"description": "Adds."}, "divide": {"description": "Divides."}},
+]  # fmt: skip
+UNNAMED = [{"a": 1}, {"function": {}}, {"name": None}, {"description": "Adds.", "parameters": {}}]
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, *UNNAMED])
+def test_tools_of_all_forms_are_shown_and_reported_without_a_name(tool: Any) -> None:
+    message = {"role": "system", "content": "Be brief.", "tools": [None, tool]}
+    notices = ("tools without the name of a tool are shown as JSON",) if tool in UNNAMED else ()
+    for row in ({"tools": [tool, None]}, {"messages": [message]}):
+        data = Examples([{"output": "x", **row}])
+        assert "Tools:\n- " in str(next(iter(data)).source)
+        assert data.check().notices == notices
+    assert read([{"output": "x", "tools": [None]}])[0].source is None
+
+
+CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}, "f({})"),
+    ({"id": "1", "type": "custom", "custom": {"name": "f", "input": "a"}}, "f(a)"),
+    ({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "1"}, "f({})"),
+    ({"type": "web_search_call", "id": "1", "status": "completed"}, "web_search_call()"),
+    (
+        {"type": "web_search_call", "action": {"query": "q"}},
+        'web_search_call({"action": {"query": "q"}})',
+    ),
+    (
+        {"type": "code_interpreter", "code_interpreter": {"input": "1", "outputs": []}},
+        'code_interpreter({"input": "1", "outputs": []})',
+    ),
+    ({"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}, 'f({"x": 1})'),
+    ({"functionCall": {"name": "f", "args": {"x": 1}}}, 'f({"x": 1})'),
+    ({"toolUse": {"toolUseId": "1", "name": "f", "input": {"x": 1}}}, 'f({"x": 1})'),
+    ({"name": "f", "args": {"x": 1}, "id": "1", "type": "tool_call"}, 'f({"x": 1})'),
+    ({"google_search": {"query": "q"}}, 'google_search({"query": "q"})'),
+    ({"a": 1}, '({"a": 1})'),
+    ({"type": "function", "function": {"x": 1}}, '({"function": {"x": 1}})'),
+    ({"arguments": {"name": "Ann"}}, '({"name": "Ann"})'),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), CALLS)
+def test_calls_of_all_forms_are_shown_and_reported_without_a_name(
+    call: dict[str, Any], text: str
+) -> None:
+    message = {"role": "assistant", "content": "Said.", "tool_calls": [call]}
+    notices = ("calls without the name of a tool are shown as JSON",) if text[0] == "(" else ()
+    for row in ({"tools_called": [call]}, {"messages": [message]}):
+        data = Examples([{"output": "x", **row}])
+        assert f"[turn 1, call 1] {text}" in str(next(iter(data)).source)
+        assert data.check().notices == notices
+
+
 @pytest.mark.parametrize(
-    "tool",
-    ["add", {"name": "add"}, {"type": "web_search"}, {"function": {"name": "add"}},
-     {"functionDeclarations": [{"name": "add"}]}, {"toolSpec": {"name": "add"}},
-     {"title": "add", "type": "object"}],
+    "parts",
+    [({"functionCall": {"name": "f", "args": {"x": 1}}},
+      {"functionResponse": {"name": "f", "response": {"y": 42}}}),
+     ({"toolUse": {"toolUseId": "1", "name": "f", "input": {"x": 1}}},
+      {"toolResult": {"toolUseId": "1", "content": [{"json": {"y": 42}}]}})],
 )  # fmt: skip
-def test_a_tool_is_a_text_or_an_object_with_a_name(tool: Any) -> None:
-    assert "Tools:\n- " in str(read([{"output": "x", "tools": [tool]}])[0].source)
+def test_calls_and_results_that_are_parts_without_a_type_are_read(parts: Any) -> None:
+    said = {"text": "Said.", "functionCall": None, "toolUse": None}
+    messages = [
+        {"role": "model", "parts": [said]},
+        {"role": "model", "parts": parts[0]},
+        {"role": "user", "parts": parts[1:]},
+    ]
+    source = str(read([{"messages": messages, "output": "x"}])[0].source)
+    assert "assistant: Said." in source
+    assert '[turn 1, call 1] f({"x": 1})' in source
+    assert "[turn 1, call 1, result]" in source
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("tool_calls", [5]), ("tools", [5]), ("context", [{"id": 1}])]
+)
+def test_a_fault_inside_a_message_is_named_by_its_place(field: str, value: Any) -> None:
+    """The column is what it should be: there is no advice to leave out the conversation."""
+    messages = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "x", field: value}]
+    message = complaint([{"messages": messages, "output": "x"}])
+    assert f"field 'messages': message 2: field '{field}': " in message
+    assert "meta" not in message
 
 
 def test_a_chat_may_be_a_text_and_an_output_the_response_of_a_model() -> None:
@@ -274,7 +352,7 @@ def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> Non
 FILE = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
 ATTACHED = (
     "has the attachment 'a.pdf', which is not an image and would not be shown; put its text into"
-    ' the message, or remove it; if it is something else, leave it out: fields={"messages": "meta"}'
+    " the message, or remove it"
 )
 
 
@@ -412,15 +490,14 @@ UNUSABLE = [
     *(
         ({name: value}, name)
         for name, values in {
-            "messages": [5, [5], {"a": 1}, [{"role": "user"}],
-                         [{"role": "user", "content": "x", "tool_calls": [{"a": 1}]}]],
+            "messages": [5, [5], {"a": 1}, [{"role": "user"}]],
             "source": [5, True, ["a", "b"], {"a": 1}],
             "context": [5, [{"id": 1}], [["a"]], {"a": [1]}],
             "passages": [5, [{"id": 1}], {"a": [1]}],
             "references": [True, {"a": 1}, [{"a": 1}]],
             "images": [5, {"a": 1}, [{"url": 5}], "absent.png"],
-            "tools": [5, [5], [{"a": 1}], {"a": 1}, [{"function": {}}], [{"name": 5}]],
-            "tools_called": [5, [5], "add", [{"a": 1}]],
+            "tools": [5, [5], [True]],
+            "tools_called": [5, [5], "add", [True]],
             "rubric": [5, "text", [{"x": 1}], [{"criterion": 5}]],
         }.items()
         for value in values

@@ -97,8 +97,8 @@ class FieldError(ValueError):
 
     def __init__(self, field: str | None, problem: str, *, column: str | None = None) -> None:
         super().__init__(problem if field is None else f"field {field!r}: {problem}")
-        self.column = column or field
-        """The column of the field, which may be a part of it."""
+        self.column = field if column is None else column
+        """The column of the field, which may be a part of it; empty if another part is at fault."""
 
 
 def cell_from_text(

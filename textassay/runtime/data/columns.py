@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import has_unnamed_tool, short_repr
 from textassay.runtime.column_names import GENERIC, names_rater, plain_name
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
@@ -173,6 +173,7 @@ class FieldReader:
         self._preferences = PreferenceReader()
         self._taken_for_output: dict[str, None] = {}
         self._chats_as_text: dict[str, None] = {}
+        self._unnamed: dict[str, None] = {}
         self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
@@ -272,9 +273,13 @@ class FieldReader:
         ):
             if type(chat := get("messages")) is str and type(list_or_text(chat)) is str:
                 self._chats_as_text[layout.key_of["messages"]] = None
+            if has_unnamed_tool(get("tools"), get("messages")):
+                self._unnamed["tools"] = None
             further = [(key, name, row[key]) for key, name in layout.further]
             images = ImageReader(self._folder)
             fields = assemble(fields, further, layout.key_of, self._chars, images)
+            if any(not call.name for m in fields.get("messages", ()) for call in m.calls):
+                self._unnamed["calls"] = None
         check_not_images(fields, layout.key_of, self._folder)
         for name in ("output", "source", "context"):
             if type(text := fields.get(name)) is str and is_invisible(text):
@@ -293,6 +298,7 @@ class FieldReader:
         """How columns and ratings were read; complete after all rows are read."""
         notes = [f"the column {name!r} is judged, as the output" for name in self._taken_for_output]
         notes += [f"the text in {name!r} is shown as the source" for name in self._chats_as_text]
+        notes += [f"{kind} without the name of a tool are shown as JSON" for kind in self._unnamed]
         return (*notes, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:

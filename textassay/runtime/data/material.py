@@ -14,6 +14,7 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
     CALL_FIELDS,
     READ_IN_MESSAGES,
+    FaultInMessage,
     looks_like_messages,
     parse_text,
     read_calls,
@@ -209,6 +210,8 @@ def assemble(
             _add_tools(complete, name, images)
         key = keys.get("messages") or keys.get("context") or keys.get("source") or "messages"
         return with_material(complete, images=images, chars=chars)
+    except FaultInMessage as error:  # the column is what it should be
+        raise FieldError(key, str(error), column="") from None
     except ValueError as error:
         raise FieldError(key, str(error)) from None
 
@@ -364,8 +367,9 @@ def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
     if not messages and isinstance(source, str) and source.strip():
         messages = (ConversationMessage(role="user", content=fields.pop("source")),)
     if name == "tools":
-        about = ConversationMessage(role="system", content=read_tools(value))
-        fields["messages"] = (about, *messages)
+        if about := read_tools(value):
+            messages = (ConversationMessage(role="system", content=about), *messages)
+        fields["messages"] = messages
         return
     if not isinstance(value, list | Mapping):
         raise ValueError("should be a list of calls, each with the name of a tool")
