@@ -839,12 +839,33 @@ UNSETTLED = [
     "Earlier I gave such a text a 4.",
     "In an earlier round, I gave a text of the kind a 4.", "Compared with a 4, it drags.",
     "Depending on the reader, *3* (expert) or *4* (others).", "It is bordering on a 4.",
+    "A ***3*** (for experts) or a ***4*** (for others).", "In an earlier version, it got a 4.",
+    "It is unclear whether this should be a 4.", "It's below the first text, which I gave a 4.",
+    "The first text you showed me, which I rated 4, is better.",
     "For experts: 4/5\nFor others: 2/5\nWhich one counts isn't said.",
     "Score 3: fair order.\nScore 4: well ordered.\nScore 5: ordered.", "(1 = lowest, 5 =",
     "It covers 4 of the 5 W's.", "The article reports 4.", "It costs 4 €.",
     "Perhaps a 3? Or is it a 4?", "Maybe a 3. Wait, it ends well.",
     "Maybe a 5 with an end. It has none.", "4 ★★★☆☆", "A 3 for some readers, a 5 for others.",
 ]  # fmt: skip
+
+
+CONDITIONS = [
+    "It is unclear whether it is about rain or snow, so I rate it 4.", "Depending on taste, a 4.",
+    "One cannot tell whether it is a list or a text, so it gets 4 out of 5.",
+    "It leaves open whether this is a report, hence a 4.", "It shifts depending on the line: 4/5",
+    "It is open whether that is true - 4/5", "It drags depending on the part, and I give it a 4.",
+    "Earlier lines are better, so I rate it 4.", "In an earlier line, the name is wrong, so 4.",
+    "In a previous paragraph it repeats itself: 4/5", "Earlier parts drag; I rate it 4.",
+    "The other one is missing, which makes it a 4.", "The tone is flat, which is why I say 4.",
+    "The last sentence is cut off, which brings it down to a 4.",
+    "The first sentence is weak, for which I give it a 4.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", CONDITIONS)
+def test_a_condition_or_another_text_in_an_earlier_clause_leaves_the_rating(answer):
+    assert value_of(answer) == 4
 
 
 @pytest.mark.parametrize("answer", UNSETTLED)

@@ -169,7 +169,11 @@ _CLAUSE_BREAK = lazy_pattern(
 )
 # it drags, so 3   it drags, so: 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|(?<=\w{4}\s)→|\b(?:so|therefore|thus|hence|but|yet):?)\s?\Z")
-_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|where)\b")
+# to which I gave a 4, but not: which is why I give it a 4, which makes it a 4
+_RELATIVE = lazy_pattern(
+    r"\s*(?:\w+\s)?(?:which|where)\b"
+    r"(?!\s(?:is\s(?:why|how)|(?:makes|brings|drags|pulls|lifts|lowers|keeps|leaves|puts)\s(?:it|this))\b)"
+)
 
 
 def _clause_of(lead: str) -> str:
@@ -218,7 +222,7 @@ _MET = (
 # in lower case
 _CONDITION = lazy_alternatives(
     r"\b",
-    conjunction=r"(?<!even\s)(?:if|unless|depending\son|whether\s(?:it|this|that)\s(?:is|should)|s['’]ils?|se\sfosse|als\shet|gdyby|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
+    conjunction=r"(?<!even\s)(?:if|unless|s['’]ils?|se\sfosse|als\shet|gdyby|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si"
     rf"|если)\b(?!\s{_MET})",
     purpose=r"so\sthat\s(?:it|this|the\s\w+)\s(?:w|c|sh)ould\b",
     time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",
@@ -230,8 +234,11 @@ _CONDITION_CJK = lazy_pattern("如果|もし|만약")
 _CONDITION_FIRST = lazy_alternatives(
     r"\W*",
     # for a 4, it must   in that case,   to a beginner
-    setting=rf"(?:in\san?\s)?(?:earlier|previous)\b|provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
+    setting=rf"provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
     r"|to\s(?:an?|some|most|many)\s(?!\w+\smind)|when\s(?:it|its|the|this|all)\b(?!\scomes)",
+    # in an earlier round, I gave it a 4
+    past=r"(?:in\san?\s)?(?:earlier|previous)(?:\s\w+)?,?\s(?:i|we|it|this|the\s\w+)\s"
+    r"(?:gave|got|had|rated|scored|graded|awarded|assigned|received|earned)\b(?![^,;:]*[,;:])",
     # add an end and it is a 5
     demand=r"(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
     r"(?!\s(?:it|that|this|these|them|up|all)\b)[^.,;]*\band\b",

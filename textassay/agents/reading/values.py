@@ -182,11 +182,11 @@ _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(
     r"\n\s*\(?[2-9][.)]\s|\A(?:\W*1\b[\s\S]*|[^\n]*(?:\n[^\n]*)?)(?<!\d)[:=]\s?\d"
 )
-# 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
+# 3 to 4   3 bis 4   1 (bad) to 5   *3* (for some) or *4*   1 2 3
 _RANGE = lazy_pattern(
-    r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
+    r"(?i)(?:\s?(?:points?|分|점|点))?(?P<note>(?:\s|[ ]{0,4})\([^()\n]{1,40}\))?"
     r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|에서|から|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
-    r"(?:an?\s|eine?\s|a\sscore\sof\s)?)"
+    r"(?:an?\s|eine?\s|a\sscore\sof\s)?(?(note)(?:(?<=\w\s)[ ]{1,3})?))"
 )
 
 

@@ -142,7 +142,9 @@ OTHERS = any_of(
     " last default expected required possible draft pre-final preliminary reference"
     " gold target public official published stated quoted claimed reported"
     " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
+    # `the other one, which I gave a 4`, but not: the other one is missing, which makes
     f" (?:first|second|earlier|other|last)_(?:one|{TEXTS})"
+    r"(?=(?:\s(?:you|i|we)\s\w+(?:\sme)?)?\s+(?:\w+\s)?which\b|(?!.*\bwhich\b))"
     " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
 )
 """Ratings that are not the judge's."""
@@ -166,6 +168,8 @@ NOT_ASSERTED = any_of(
     r" (?<!no\s)(?<!any\s)(?<!without\s)(?<!little\s)doubt"
     r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes rarely seldom such_as"
+    # set off: it is unclear whether it is about rain - 3/5
+    r" (?:depending_on|whether_(?:it|this|that)_(?:is|should))\b(?!.*\s[-–—(]\s?\Z)"
     # said by another person, or about another thing
     " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
     r" (?<!\bi\s)(?<!\bi['’]d\s)(?<!\bwould\s)see format anything_but from_an? counted"
