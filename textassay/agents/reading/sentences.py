@@ -166,7 +166,11 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     plain, text = sentence.plain, sentence.text
     found = values_in(plain, sentence.start, sentence.end, form)
     is_question = text.rstrip(" \"”').").endswith(("?", "？"))
-    if not found or (is_question and not sentence.is_tentative):
+    # May I suggest a 4?
+    is_offer = is_question and re.match(
+        r"\W*[Mm](?:ay|ight) (?:I|we) (?:offer|suggest|propose)(?: an?(?: score of)?)? \d", text
+    )
+    if not found or (is_question and not is_offer and not sentence.is_tentative):
         return []
     above = sentence.above if sentence.above.endswith((":", "：")) else ""
     if _EXAMPLE.search(f"\n{above}\n{text}".lower()) or reports_below(sentence.above):

@@ -240,7 +240,7 @@ GIVING = any_of(
 """Verbs of giving and getting a rating."""
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
-    r" accurate realistic correct(?=\s(?:rating|score|grade|mark|choice))"
+    r" sensible accurate realistic correct(?=\s(?:rating|score|grade|mark|choice))"
     r" (?<!worst\s)(?:choice|fit|match|option|description|compromise|justice)"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
