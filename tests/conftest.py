@@ -46,7 +46,7 @@ settings.register_profile(
     "any load",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=50,
+    max_examples=40,
     derandomize="CI" in os.environ,
 )
 settings.load_profile("any load")
