@@ -55,8 +55,7 @@ def material_digests(example: Example) -> tuple[str, str, str]:
 
 
 def _digest_words(text: str) -> str:
-    # a text of one paragraph is checked in a tenth of the time of splitting it: white space but a
-    # blank is not printable
+    # half of the time for a text of one paragraph: white space other than a blank is not printable
     is_plain = "  " not in text and text.isprintable()
     text = text.strip(" ") if is_plain else " ".join(text.split())
     if not text.strip("\0 "):
