@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.clauses import Lead, Owner, lead_of
@@ -35,8 +36,8 @@ from textassay.agents.reading.sentences import (
     SIGNS,
     TENTATIVE,
     Sentence,
+    Sentences,
     is_value_of_other,
-    sentences_of,
     values_of,
 )
 from textassay.agents.reading.values import WINDOW, Statement, statement_of
@@ -153,6 +154,12 @@ _COMPARED = (
 _COMPARISON = lazy_pattern(rf"\W({_COMPARED})\s[12ab]\b[^\n]{{0,160}}\b\1\s[12ab]\b")
 
 
+@lru_cache(maxsize=1)
+def _compares(plain: str) -> bool:
+    """Return whether an answer compares two texts, of which a number alone may name one."""
+    return _COMPARISON.search(f"\n{plain.lower()}") is not None
+
+
 _LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b|\b[A-D]['’]s\s|\bof\s[A-D]\b")
 
 
@@ -167,18 +174,14 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     """
     if _EXAMPLES.match(plain):
         return
-    compares = _COMPARISON.search(f"\n{plain.lower()}") is not None
     anchors = set(_IN_BRACKETS.findall(plain)) if "(" in plain else ()
-    sentences = list(sentences_of(plain, own))
+    sentences = Sentences(plain, own)
     is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency
     if not is_one and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
         return
-    topics = [""] * len(sentences) if is_one else [sentence.topic for sentence in sentences]
-    topic = ""
-    for sentence, named in zip(sentences, topics, strict=True):
-        topic = topic if named == "same" else named
-        found, text = list[tuple[Statement, Lead]](), sentence.text[: 2 * WINDOW]
+    for index, sentence in sentences.with_values(form):
+        found, text = list[tuple[Statement, Lead, str]](), sentence.text[: 2 * WINDOW]
         mentioned = -1
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
@@ -191,17 +194,19 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 mentioned = match.end()
             is_anchor = len(anchors) > 1 and lead and lead.owner == "unnamed"
             if lead is not None and not (is_anchor and lead.text.endswith("(")):
-                texts = _LETTERED.findall(lead.text) if compares else []
-                if texts and not any(map(sentence.names_aspect, texts)):
+                texts = _LETTERED.findall(lead.text)
+                if texts and _compares(plain) and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
-                if topic == "other" and "aspect" in topics and lead.owner in ("unnamed", "rating"):
+                has_topic = not is_one and lead.owner in ("unnamed", "rating")
+                topic = sentences.topics[index] if has_topic else ""
+                if topic == "other" and "aspect" in sentences.topics:
                     lead = lead._replace(owner="other")
-                found.append((statement, lead))
-        is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
-        for statement, lead in found:
-            if topic == "aspect" and is_single and lead.owner in ("unnamed", "rating"):
+                found.append((statement, lead, topic))
+        is_single = len({number.value for number, lead, _ in found if lead.owner != "other"}) == 1
+        for statement, lead, topic in found:
+            if topic == "aspect" and is_single:
                 lead = lead._replace(owner="aspect")
-            rank = _rank_of(sentence, statement, lead, is_single, compares)
+            rank = _rank_of(sentence, statement, lead, is_single)
             yield RankedNumber(statement, rank, lead.owner, text)
 
 
@@ -226,9 +231,7 @@ _WORDS_BEFORE = lazy_pattern(
 )
 
 
-def _rank_of(
-    sentence: Sentence, statement: Statement, lead: Lead, is_single: bool, compares: bool
-) -> Rank:
+def _rank_of(sentence: Sentence, statement: Statement, lead: Lead, is_single: bool) -> Rank:
     """Return the rank of a number.
 
     Args:
@@ -236,7 +239,6 @@ def _rank_of(
         statement: The number.
         lead: What leads up to it.
         is_single: Whether the sentence has no other number.
-        compares: Whether the answer compares two texts, of which a number alone may name one.
     """
     if lead.owner == "other":
         return "loose"
@@ -247,7 +249,7 @@ def _rank_of(
     if lead.is_said and is_single:
         return "said"
     opens = _OPENING.fullmatch(lead.text) is not None
-    if compares or not (is_single or (opens and sentence.is_first)):
+    if not (is_single or (opens and sentence.is_first)) or _compares(sentence.plain):
         return "loose"
     if sentence.is_first and (opens or _WORDS_BEFORE.fullmatch(lead.text)):
         return "stated"

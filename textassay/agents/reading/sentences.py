@@ -8,12 +8,14 @@ value of another name than the rating's or the aspect's: `Style: 4`, `Assistant 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.outcomes import RatingForm
-from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, values_in
+from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, value_pattern, value_places
 from textassay.agents.reading.words import (
     FOREIGN,
     JUDGES,
@@ -119,22 +121,31 @@ def _name_pattern(own: str) -> re.Pattern[str]:
     return re.compile(rf"(?i)(?<!{LETTER}){own}")
 
 
-def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
-    """Yield the sentences of a text; `own` is the pattern of the aspect's name."""
-    bounds, at = list[tuple[int, int]](), 0
-    for match in _BREAK.finditer(plain):
-        bounds.append((at, match.start() + (not match[0][0].isspace())))
-        at = match.end()
-    bounds.append((at, len(plain)))
-    bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
-    last_word = len(plain.rstrip(SIGNS))
-    for index, (start, end) in enumerate(bounds):
+class Sentences:
+    """The sentences of a text, each made when it is needed, for most of them have no number."""
+
+    def __init__(self, plain: str, own: str) -> None:
+        """Args: `own` is the pattern of the aspect's name; empty for none."""
+        self.plain, self._own = plain, own
+        bounds, at = list[tuple[int, int]](), 0
+        for match in _BREAK.finditer(plain):
+            bounds.append((at, match.start() + (not match[0][0].isspace())))
+            at = match.end()
+        bounds.append((at, len(plain)))
+        self._bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
+        self._last_word = len(plain.rstrip(SIGNS))
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    def __getitem__(self, index: int) -> Sentence:
+        plain, (start, end) = self.plain, self._bounds[index]
         line = plain.rfind("\n", 0, start) + 1
         above = plain[max(0, line - WINDOW) : line].rstrip()
-        is_last = index == len(bounds) - 1 or end >= last_word
-        yield Sentence(
+        is_last = index == len(self) - 1 or end >= self._last_word
+        return Sentence(
             plain,
-            own,
+            self._own,
             start,
             end,
             plain[start:end],
@@ -143,6 +154,22 @@ def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
             is_first=index == 0,
             is_last=is_last or _EXPLANATION.match(plain, end) is not None,
         )
+
+    def with_values(self, form: RatingForm) -> Iterator[tuple[int, Sentence]]:
+        """Yield the sentences that may have a value in a form, each with its index."""
+        if form == "letters":
+            found = range(len(self))
+        else:
+            begins = [start for start, _ in self._bounds]
+            places = value_places(self.plain)
+            found = list(dict.fromkeys(bisect(begins, place) - 1 for place in places))
+        yield from ((index, self[index]) for index in found)
+
+    @cached_property
+    def topics(self) -> list[str]:
+        """Of each sentence, that of the one before it for `same`."""
+        named = (self[index].topic for index in range(len(self)))
+        return list(accumulate(named, lambda above, one: above if one == "same" else one))
 
 
 # here is an example of the output:
@@ -164,7 +191,7 @@ def reports_below(text: str) -> bool:
 def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
-    found = values_in(plain, sentence.start, sentence.end, form)
+    found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
     is_question = text.rstrip(" \"”').").endswith(("?", "？"))
     # May I suggest a 4?
     is_offer = is_question and re.match(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.words import (
     CHINESE_NUMBERS,
+    CJK,
     FITTING,
     HALF,
     LETTER,
@@ -65,16 +66,16 @@ def value_pattern(form: RatingForm) -> re.Pattern[str]:
     return re.compile(rf"(?i){_VALUES[form]}")
 
 
-# before a value of an answer in ASCII and lower case
-_BEFORE_VALUE = lazy_pattern(rf"\W(?:\d|{'|'.join(NUMBER_WORDS)})")
+# what a value begins with, in lower case
+_BEGINS_VALUE = lazy_pattern(
+    rf"[\W{CJK}](?:\d|{'|'.join(NUMBER_WORDS)})|[一二三四五六七八九十](?=[分星])|[★⭐🌟]"
+)
 
 
-def values_in(plain: str, start: int, end: int, form: RatingForm) -> list[re.Match[str]]:
-    """Return the values in a part of an answer."""
-    part = plain[start:end]
-    if form != "letters" and part.isascii() and not _BEFORE_VALUE.search(f"\n{part.lower()}"):
-        return []
-    return list(value_pattern(form).finditer(plain, start, end))
+def value_places(plain: str) -> list[int]:
+    """Return places of an answer of which one is in each value that is no letter."""
+    lower = plain.replace("İ", "I").lower()  # as long as the answer
+    return [match.end() - 2 for match in _BEGINS_VALUE.finditer(f"\n{lower}")]
 
 
 def statement_of(match: re.Match[str], low: float) -> Statement:
