@@ -178,7 +178,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     sentences = Sentences(plain, own)
     is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency
-    if not is_one and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
+    if not is_one and "\n" in plain and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
         return
     for index, sentence in sentences.with_values(form):
         found, text = list[tuple[Statement, Lead, str]](), sentence.text[: 2 * WINDOW]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.sentences import names_rating
-from textassay.agents.reading.values import is_quoted, number_in
+from textassay.agents.reading.values import is_quoted, lower_of, number_in
 from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER, any_of
 from textassay.lazy import lazy_pattern
 
@@ -49,11 +49,13 @@ _RANGE = (
     rf"\s{{0,4}}{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
+# words of which a text has one, what may come before a mention, and the mention
 _SCALES = (
     # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
     (
         ("scale", "rang", " from", " between"),
-        rf"{_A}(?:[^\W\d]\w{{0,11}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
+        rf"{_A}(?:[^\W\d]\w{{0,11}}\s)?(?<!of\sthe\s)",
+        r"(?:scales?|ranges?|ranging"
         r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         # not: a range of 6 to 8 weeks
@@ -62,66 +64,85 @@ _SCALES = (
     # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
     (
         ("skal", "chelle", "escala", "scala", "шкал", "schaal"),
-        r"(?:(?:auf|sur|en|numa|em|su|in|по|op|w|på)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
+        r"(?:(?:auf|sur|en|numa|em|su|in|по|op|w|på)\s)?(?:\w{1,6}\s)?",
+        r"(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
         rf"\s(?:von|del?|da|от|van|od|från)\s(?P<numbers>{_RANGE})",
     ),
     # 5段階で言えば4です
     (
         ("段階",),
+        "",
         r"(?P<numbers>\d{1,3})段階(?:評価)?(?:で(?:言えば|いえば|言うと|評価すると|は)?|中の?)?、?",
     ),
     (
         ("分制", "満点", "만점"),
+        "",
         rf"(?P<numbers>{NUMBER})(?:分制|点?満点(?:中|で)?|점?\s?만점(?:에서?|중)?)",
     ),
-    (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
-    (
-        ("on", "using"),
-        rf"(?=[,\sou]),?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])",
-    ),
+    (("满分", "滿分"), "", rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
+    (("on", "using"), r",?\s?(?<!\w)", rf"(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
     # on a 1-5 scale, on a 10-point scale
     (
         ("scale", "range"),
-        rf"{_A}(?P<numbers>{_RANGE})[\s-](?:point\s)?(?:likert\s)?(?:rating\s)?(?:scale|range)\b",
+        _A,
+        rf"(?P<numbers>{_RANGE})[\s-](?:point\s)?(?:likert\s)?(?:rating\s)?(?:scale|range)\b",
     ),
-    (("scale",), rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b"),
+    (("scale",), _A, rf"(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b"),
     # the maximum is 10, best possible score: 10
     (
         ("max", "highest", "best", "top", "full", "perfect", "points possible"),
-        r"\b(?P<top>max(?:imum)?|highest|best|top|full|perfect|points(?=\spossible))(?:\s(?:possible|available))?"
+        r"(?<!\w)",
+        r"(?P<top>max(?:imum)?|highest|best|top|full|perfect|points(?=\spossible))(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
         rf"[ ]{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right)\b)",
     ),
     # my scale goes up to 10
     (
         ("scale",),
-        r"(?<!of the )\bscale\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
-        rf"\s?(?P<numbers>{NUMBER})",
+        "(?<!of the )",
+        r"\bscale\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)\s?"
+        rf"(?P<numbers>{NUMBER})",
     ),
     # Score: 4 [1-10]
-    (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
+    (("(", "["), r"(?<=\d)\s?", rf"[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
     # max 10
-    (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
+    (("max",), r"(?<!\w)", rf"max(?:imum|\.)?\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
         ("out", "(of"),
-        r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?"
+        r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*|(?<=\())",
+        r"(?:out\s?of\s?:?|(?<=\()of(?=\s\d))\s?"
         rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s(?!i\b)[^\W\d_])",
     ),
 )
 _SCALE_WORDING = tuple(
-    (words, lazy_pattern(rf"(?i){pattern}(?![^\W\d])")) for words, pattern in _SCALES
+    (words, lazy_pattern(rf"(?:{before})\Z"), lazy_pattern(rf"{pattern}(?![^\W\d])"))
+    for words, before, pattern in _SCALES
+)
+
+
+# Rating (1-5): 4
+_BESIDE_NAME = lazy_pattern(
+    r"(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{0,80})[)\]])(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
 )
 
 
 @lru_cache(maxsize=256)
-def _beside_name(own: str) -> re.Pattern[str]:
-    """Return the pattern of brackets with a number between the name of a rating and its value."""
-    name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
-    return re.compile(
-        rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
-        r"(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
-    )
+def _name_before(own: str) -> re.Pattern[str]:
+    """Return the pattern of a rating's or the aspect's name that ends a text."""
+    return re.compile(rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})\s?\Z")
+
+
+def _mentions(
+    lower: str, before: re.Pattern[str], pattern: re.Pattern[str]
+) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield the matches of a pattern, each with the place where what comes before it begins."""
+    at = 0
+    for match in pattern.finditer(lower):
+        opening = before.search(lower, max(at, match.start() - 80), match.start())
+        if opening is not None:
+            at = match.end()
+            yield opening.start(), match
 
 
 def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[str, str]:
@@ -129,38 +150,37 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
     The numbers in `(1-5)` behind a name and in `on a scale of 1 to 5` are not ratings.
     """
-    lower = plain.lower()
-    patterns = [p for words, p in _SCALE_WORDING if any(map(lower.__contains__, words))]
+    lower = lower_of(plain)
+    patterns = [rest for words, *rest in _SCALE_WORDING if any(map(lower.__contains__, words))]
     if "(" in plain or "[" in plain:
-        patterns.append(_beside_name(own))
-    for pattern in patterns:
+        patterns.append([_name_before(own), _BESIDE_NAME])
+    for before, pattern in patterns:
         spans = list[tuple[int, int]]()
-        for match in pattern.finditer(plain):
-            line = plain.rfind("\n", 0, match.start()) + 1
-            if is_quoted(plain, line, match.start()):
+        for start, match in _mentions(lower, before, pattern):
+            line = plain.rfind("\n", 0, start) + 1
+            if is_quoted(plain, line, start):
                 continue
-            numerals = match["numbers"]
             inside = "inside" in match.re.groupindex
-            numbers = numbers_of(numerals)
-            of_hundred = inside and ("percent" in numerals.lower() or "%" in numerals)
+            numbers = numbers_of(match["numbers"])
+            of_hundred = inside and ("percent" in match["numbers"] or "%" in match["numbers"])
             # `Score [4]`, `Score (four)`, `Style (4/5)`: the rating itself
             if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
                 continue
             if (of_hundred and scale[1] != 100) or not is_scale(numbers, scale):
-                if _is_of_part(plain[line : match.start()], plain, scale, own):
-                    spans.append(match.span())
+                if _is_of_part(plain[line:start], plain, scale, own):
+                    spans.append((start, match.end()))
                     continue
-                return plain, " ".join(match[0].split())
+                return plain, " ".join(plain[start : match.end()].split())
             # so I give it the top mark: 5
-            latest = re.split(r"\d", plain[line : match.start()])[-1]
+            latest = re.split(r"\d", lower[line:start])[-1]
             if "top" in match.re.groupindex and _IS_GIVEN.search(latest):
                 continue
-            start, end = match.span("inside" if inside else 0)
+            start, end = match.span("inside") if inside else (start, match.end())
             # `On a scale of 1 to 5: 4`
             if not inside and not plain[plain.rfind("\n", 0, start) + 1 : start].strip():
                 end += len(_PAUSE.match(plain, end)[0])  # type: ignore[index]
             spans.append((start, end))
-        plain = blank_out(plain, spans)
+        plain, lower = blank_out(plain, spans), blank_out(lower, spans)
     return plain, ""
 
 
@@ -185,10 +205,10 @@ def _is_of_part(before: str, plain: str, scale: tuple[float, float], own: str) -
     return not is_own and re.search(of_top, plain) is not None
 
 
-_IS_GIVEN = lazy_pattern(rf"(?i)(?<!\w)(?:{GIVING}|hence|thus|so)\s[^.!?\n]{{0,60}}\Z")
+_IS_GIVEN = lazy_pattern(rf"(?<!\w)(?:{GIVING}|hence|thus|so)\s[^.!?\n]{{0,60}}\Z")
 _PAUSE = lazy_pattern(r"(?:\s?[,:])?")
 _ALONE = lazy_pattern(
-    rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})(?:\s?(?:/|out\sof)\s?{NUMBER})?\s?[)\]]{{1,2}}"
+    rf"[(\[]{{1,2}}\s?(?:{NUMBER})(?:\s?(?:/|out\sof)\s?{NUMBER})?\s?[)\]]{{1,2}}"
 )
 
 

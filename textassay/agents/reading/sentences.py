@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.outcomes import RatingForm
-from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, value_pattern, value_places
+from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, places_of_numbers, values_at
 from textassay.agents.reading.words import (
     FOREIGN,
     JUDGES,
@@ -72,6 +72,8 @@ class Sentence(NamedTuple):
     is_first: bool
     is_last: bool
     """Whether nothing but an explanation under its own name follows."""
+    places: Sequence[int]
+    """Where its values may begin."""
 
     @property
     def is_tentative(self) -> bool:
@@ -138,7 +140,8 @@ class Sentences:
     def __len__(self) -> int:
         return len(self._bounds)
 
-    def __getitem__(self, index: int) -> Sentence:
+    def at(self, index: int, places: Sequence[int] = ()) -> Sentence:
+        """Return the sentence with an index, in which values may begin at places."""
         plain, (start, end) = self.plain, self._bounds[index]
         line = plain.rfind("\n", 0, start) + 1
         above = plain[max(0, line - WINDOW) : line].rstrip()
@@ -153,22 +156,20 @@ class Sentences:
             above[above.rfind("\n") + 1 :],
             is_first=index == 0,
             is_last=is_last or _EXPLANATION.match(plain, end) is not None,
+            places=places,
         )
 
     def with_values(self, form: RatingForm) -> Iterator[tuple[int, Sentence]]:
         """Yield the sentences that may have a value in a form, each with its index."""
-        if form == "letters":
-            found = range(len(self))
-        else:
-            begins = [start for start, _ in self._bounds]
-            places = value_places(self.plain)
-            found = list(dict.fromkeys(bisect(begins, place) - 1 for place in places))
-        yield from ((index, self[index]) for index in found)
+        begins = [start for start, _ in self._bounds]
+        places = places_of_numbers(self.plain) if form == "number" else begins
+        for index, inside in groupby(places, lambda place: bisect(begins, place) - 1):
+            yield index, self.at(index, list(inside))
 
     @cached_property
     def topics(self) -> list[str]:
         """Of each sentence, that of the one before it for `same`."""
-        named = (self[index].topic for index in range(len(self)))
+        named = (self.at(index).topic for index in range(len(self)))
         return list(accumulate(named, lambda above, one: above if one == "same" else one))
 
 
@@ -191,7 +192,7 @@ def reports_below(text: str) -> bool:
 def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
-    found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
+    found = values_at(plain, sentence.places, sentence.end, form)
     is_question = text.rstrip(" \"”').").endswith(("?", "？"))
     # May I suggest a 4?
     is_offer = is_question and re.match(

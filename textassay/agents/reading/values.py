@@ -66,16 +66,35 @@ def value_pattern(form: RatingForm) -> re.Pattern[str]:
     return re.compile(rf"(?i){_VALUES[form]}")
 
 
-# what a value begins with, in lower case
-_BEGINS_VALUE = lazy_pattern(
-    rf"[\W{CJK}](?:\d|{'|'.join(NUMBER_WORDS)})|[一二三四五六七八九十](?=[分星])|[★⭐🌟]"
+# a number, with what is before it, in lower case
+_BEGINS_NUMBER = lazy_pattern(
+    rf"[\W{CJK}](?:\d|{'|'.join(NUMBER_WORDS)}|[一二三四五六七八九十](?=[分星]))"
 )
 
 
-def value_places(plain: str) -> list[int]:
-    """Return places of an answer of which one is in each value that is no letter."""
-    lower = plain.replace("İ", "I").lower()  # as long as the answer
-    return [match.end() - 2 for match in _BEGINS_VALUE.finditer(f"\n{lower}")]
+def lower_of(text: str) -> str:
+    """Return the text in lower case, with every character at its place."""
+    return text.replace("İ", "I").lower()
+
+
+def places_of_numbers(plain: str) -> list[int]:
+    """Return the places of an answer where a number may begin, in order."""
+    return [match.start() for match in _BEGINS_NUMBER.finditer(f"\n{lower_of(plain)}")]
+
+
+def values_at(plain: str, places: Sequence[int], end: int, form: RatingForm) -> list[re.Match[str]]:
+    """Return the values that begin at places of a sentence; other ones than numbers from one on."""
+    pattern = value_pattern(form)
+    if form != "number":
+        return list(pattern.finditer(plain, places[0], end))
+    found, at = list[re.Match[str]](), 0
+    for place in places:
+        signed = plain[place - 1 : place] in ("-", "+", "−")
+        value = (signed and pattern.match(plain, place - 1, end)) or pattern.match(plain, place, end)
+        if value and place >= at:
+            found.append(value)
+            at = value.end()
+    return found
 
 
 def statement_of(match: re.Match[str], low: float) -> Statement:
@@ -121,27 +140,21 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# words before a number that is not a value, in lower case
-_NUMBERED = lazy_pattern(
-    r"(?:"
-    + "|".join(
-        (
-            # $4   #4   v_4   >4
-            r"(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])[<>≤≥]=?\s?|[^\W\d_]-|:\d",
-            # the second of two: 3-4   3 goals to 4   5 - 4
-            r"\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s",
-            # x = 4   the top 4   all 4
-            r"(?<!\w)[a-z]\s?[=<>≤]\s?|\b(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из"
-            r"|all|both|these|those|of\sthe|the\sother)\s",
-            # sentence 3, step 2, aged 4: what is counted through
-            r"\b(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteri(?:on|a)|item"
-            r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
-            r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
-            r"|age|aged|grade)s?\s?",
-            r"\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s",
-        )
-    )
-    + r")\Z"
+# what is before a number that is not a value, in lower case
+_NUMBERED = lazy_alternatives(
+    "",
+    # the second of two: 3 goals to 4   x = 4   the top 4   all 4
+    words=r"\b(?:\w*\d\s\w+\sto|there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из"
+    r"|all|both|these|those|of\sthe|of\sthe\sother)\s\Z"
+    # sentence 3, step 2, aged 4: what is counted through
+    r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteria|criterion|item"
+    r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
+    r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
+    r"|age|aged|grade)s?\s?\Z"
+    r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
+    # $4   #4   v_4   >4   3-4   5 - 4
+    signs=r"(?=[\s\S]{1,5}\Z)(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])[<>≤≥]=?\s?|[^\W\d_]-|:\d"
+    r"|\d\s?[:到至~～–-]\s?|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?)\Z",
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -220,7 +233,8 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     if (match["value"] or "").lower() != "one":
         return False
     before = text[max(0, match.start() - 80) : match.start()]
-    is_number = _VALUED.search(before) and not _DETERMINER.search(before)
+    last = len(before.rstrip())
+    is_number = _VALUED.search(before, max(0, last - 5)) and not _DETERMINER.search(before)
     return not match["top"] and bool(not is_number or _PRONOUN.match(text, match.end()))
 
 
@@ -257,7 +271,11 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     is_named = before.endswith(": ") and before[-3:-2].isalpha()
     lead = "" if is_named else before.lower()
     is_counted = not is_mark and _COUNTS.match(text, end) and not _is_subject(text, match)
-    if _NUMBERED.search(lead, len(lead) - 40) or is_counted:
+    # from the third word before it
+    at = len(lead.rstrip())
+    for _ in range(3):
+        at = max(0, lead.rfind(" ", 0, at))
+    if _NUMBERED.search(lead, max(at, len(lead) - 40)) or is_counted:
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
