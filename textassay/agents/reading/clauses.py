@@ -30,6 +30,7 @@ from textassay.agents.reading.words import (
     LOOK,
     NO_OTHER_THING,
     NOT_ASSERTED,
+    NOT_ASSERTED_CJK,
     NOT_ASSERTED_FOREIGN,
     NOUN,
     OTHERS,
@@ -70,17 +71,8 @@ class _Place(NamedTuple):
     """The clause of the lead that ends at the number."""
     antecedent: str
     """The clause before one that begins with `which`; empty before others."""
-
-    @property
-    def latest(self) -> str:
-        """The clause from a colon on that ends more than a name, without the aspect's name."""
-        is_long = len(self.lead.split()) > 4
-        clause = self.sentence.without_aspect(self.clause)
-        _name, _, value = clause.rpartition(":")
-        is_apart = is_long or JUDGE.search(value)
-        nearest = _AND.split(value if is_apart else clause)
-        is_said = _BEFORE_JUDGE.match(clause) and _SAYS.search(nearest[-1])
-        return nearest[-1] if is_said else " and ".join(nearest)
+    latest: str
+    """The clause from a colon on that ends more than a name, without the aspect's name."""
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
@@ -115,14 +107,16 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
     if lead == "→":  # the cell of a table
         return Lead(before, is_named=True, is_said=True, is_about_aspect=True, owner="aspect")
-    clause = _clause_of(lead)
+    clauses = _CLAUSE_BREAK.split(lead)
+    clause = _last_clause(clauses, lead)
     is_judge_before = JUDGE.search(before) is not None
     # in more than 20 characters, for `we` begins `well`
     near = _BUT.split(behind[:40])[0]
     by_judge = is_judge_before or any(one.start() < 20 for one in JUDGE.finditer(near))
     if by_judge or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
-    place = _Place(sentence, before, behind, lead, clause, _antecedent_of(lead))
+    latest = _latest_of(lead, sentence.without_aspect(clause))
+    place = _Place(sentence, before, behind, lead, clause, _antecedent_of(clauses), latest)
     if _is_mentioned(place, by_judge=by_judge):
         return None
     names_aspect = _names_aspect(place)
@@ -176,17 +170,25 @@ _RELATIVE = lazy_pattern(
 )
 
 
-def _clause_of(lead: str) -> str:
-    """Return the last clause."""
-    clauses = [clause for clause in _CLAUSE_BREAK.split(lead) if clause.strip(SIGNS + "_'“")]
-    if not clauses or _NEW_CLAUSE.search(lead):
+def _last_clause(clauses: list[str], lead: str) -> str:
+    clauses = [clause for clause in clauses if clause.strip(SIGNS + "_'“")]
+    if not clauses or _NEW_CLAUSE.search(lead, max(0, len(lead) - 12)):
         return ""
     rest = clauses[-1].rpartition(":")[2]
     return rest if len(rest.split()) > 3 else clauses[-1]
 
 
-def _antecedent_of(lead: str) -> str:
-    clauses = [clause for clause in _CLAUSE_BREAK.split(lead)[-2:] if clause.strip(SIGNS)]
+def _latest_of(lead: str, clause: str) -> str:
+    """Return the part of a clause without the aspect's name that may say something of a number."""
+    _name, _, value = clause.rpartition(":")
+    is_apart = len(lead.split()) > 4 or JUDGE.search(value)
+    nearest = _AND.split(value if is_apart else clause)
+    is_said = _BEFORE_JUDGE.match(clause) and _SAYS.search(nearest[-1])
+    return nearest[-1] if is_said else " and ".join(nearest)
+
+
+def _antecedent_of(clauses: list[str]) -> str:
+    clauses = [clause for clause in clauses[-2:] if clause.strip(SIGNS)]
     return clauses[0] if len(clauses) == 2 and _RELATIVE.match(clauses[1]) else ""
 
 
@@ -202,7 +204,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 
 # --- numbers that are only mentioned: denied, compared or supposed
 
-_NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
+_NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b|\wn['’]t\b|\w['’]d\shave\b(?!\sto\b)")
 # the midpoint of the scale, which is 4   the scale's middle is 4
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
@@ -408,6 +410,7 @@ _OTHERS = lazy_pattern(
     rf"\b{OTHERS}\b(?!\s+and\b|\s(?!(?:{NOUN}|this|was|is|its|gives|gets)\b)[a-z]+s\s(?!it\b|this\b|the\b|an?\b))"
 )
 _NOT_ASSERTED_FOREIGN = lazy_pattern(NOT_ASSERTED_FOREIGN)
+_NOT_ASSERTED_CJK = lazy_pattern(NOT_ASSERTED_CJK)
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
@@ -428,7 +431,8 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
         _OTHERS.search(f"{place.antecedent} {place.latest}")
         or _REPORTS.search(clause)
         or _AVERAGE.search(place.lead)
-        or _NOT_ASSERTED_FOREIGN.match(place.latest)
+        or _NOT_ASSERTED_FOREIGN.search(f" {place.latest}")
+        or (not place.latest.isascii() and _NOT_ASSERTED_CJK.search(place.latest))
         or _is_given_by_others(place, is_said=is_said)
     )
 

@@ -176,7 +176,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         return
     anchors = set(_IN_BRACKETS.findall(plain)) if "(" in plain else ()
     sentences = Sentences(plain, own)
-    is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
+    is_one = len(sentences.bounds) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency
     if not is_one and "\n" in plain and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
         return

@@ -12,7 +12,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, places_of_numbers, values_at
@@ -55,27 +55,32 @@ TENTATIVE = lazy_pattern(
 )
 
 
-class Sentence(NamedTuple):
+class Sentence:
     """A sentence of an answer, or a line without an end."""
 
-    plain: str
-    """The answer."""
-    own: str
-    """Pattern of the aspect's name; empty for none."""
-    start: int
-    end: int
-    text: str
-    line: int
-    """Where its line begins."""
-    above: str
-    """The last line above that is not empty."""
-    is_first: bool
-    is_last: bool
-    """Whether nothing but an explanation under its own name follows."""
-    places: Sequence[int]
-    """Where its values may begin."""
+    def __init__(self, among: Sentences, index: int, places: Sequence[int] = ()) -> None:
+        self.plain, self.own = among.plain, among.own
+        self.start, self.end = among.bounds[index]
+        self.text = self.plain[self.start : self.end]
+        self.places = places
+        """Where its values may begin."""
+        self.line = self.plain.rfind("\n", 0, self.start) + 1
+        """Where its line begins."""
+        self.is_first = index == 0
+        self._is_end = index == len(among.bounds) - 1 or self.end >= among.last_word
 
     @property
+    def is_last(self) -> bool:
+        """Whether nothing but an explanation under its own name follows."""
+        return self._is_end or _EXPLANATION.match(self.plain, self.end) is not None
+
+    @cached_property
+    def above(self) -> str:
+        """The last line above that is not empty."""
+        above = self.plain[max(0, self.line - WINDOW) : self.line].rstrip()
+        return above[above.rfind("\n") + 1 :]
+
+    @cached_property
     def is_tentative(self) -> bool:
         """Whether it is nothing but a number with words such as `perhaps`, beside other ones."""
         is_brief = len(self.text) < WINDOW and not (self.is_first and self.is_last)
@@ -128,48 +133,26 @@ class Sentences:
 
     def __init__(self, plain: str, own: str) -> None:
         """Args: `own` is the pattern of the aspect's name; empty for none."""
-        self.plain, self._own = plain, own
+        self.plain, self.own = plain, own
         bounds, at = list[tuple[int, int]](), 0
         for match in _BREAK.finditer(plain):
             bounds.append((at, match.start() + (not match[0][0].isspace())))
             at = match.end()
         bounds.append((at, len(plain)))
-        self._bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
-        self._last_word = len(plain.rstrip(SIGNS))
-
-    def __len__(self) -> int:
-        return len(self._bounds)
-
-    def at(self, index: int, places: Sequence[int] = ()) -> Sentence:
-        """Return the sentence with an index, in which values may begin at places."""
-        plain, (start, end) = self.plain, self._bounds[index]
-        line = plain.rfind("\n", 0, start) + 1
-        above = plain[max(0, line - WINDOW) : line].rstrip()
-        is_last = index == len(self) - 1 or end >= self._last_word
-        return Sentence(
-            plain,
-            self._own,
-            start,
-            end,
-            plain[start:end],
-            line,
-            above[above.rfind("\n") + 1 :],
-            is_first=index == 0,
-            is_last=is_last or _EXPLANATION.match(plain, end) is not None,
-            places=places,
-        )
+        self.bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
+        self.last_word = len(plain.rstrip(SIGNS))
 
     def with_values(self, form: RatingForm) -> Iterator[tuple[int, Sentence]]:
         """Yield the sentences that may have a value in a form, each with its index."""
-        begins = [start for start, _ in self._bounds]
+        begins = [start for start, _ in self.bounds]
         places = places_of_numbers(self.plain) if form == "number" else begins
         for index, inside in groupby(places, lambda place: bisect(begins, place) - 1):
-            yield index, self.at(index, list(inside))
+            yield index, Sentence(self, index, list(inside))
 
     @cached_property
     def topics(self) -> list[str]:
         """Of each sentence, that of the one before it for `same`."""
-        named = (self.at(index).topic for index in range(len(self)))
+        named = (Sentence(self, index).topic for index in range(len(self.bounds)))
         return list(accumulate(named, lambda above, one: above if one == "same" else one))
 
 
@@ -201,7 +184,9 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     if not found or (is_question and not is_offer and not sentence.is_tentative):
         return []
     above = sentence.above if sentence.above.endswith((":", "：")) else ""
-    if _EXAMPLE.search(f"\n{above}\n{text}".lower()) or reports_below(sentence.above):
+    has_colon = above or ":" in text or "：" in text
+    is_example = has_colon and _EXAMPLE.search(f"\n{above}\n{text}".lower())
+    if is_example or reports_below(sentence.above):
         return []
     ranges = ranges_of(plain, found)
     return [
