@@ -194,7 +194,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 mentioned = match.end()
             is_anchor = len(anchors) > 1 and lead and lead.owner == "unnamed"
             if lead is not None and not (is_anchor and lead.text.endswith("(")):
-                texts = _LETTERED.findall(lead.text)
+                texts = _LETTERED.findall(lead.text) if re.search(r"[A-D\d]\b", lead.text) else []
                 if texts and _compares(plain) and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
                 has_topic = not is_one and lead.owner in ("unnamed", "rating")

@@ -13,7 +13,7 @@ from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS, NUMBERS_ELSEWHERE
 from textassay.lazy import lazy_pattern
 
-_STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
+_STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){1,10})(?P<empty>(?:☆[ ]?){0,10})")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 # Score: 40%
@@ -66,13 +66,13 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = re.sub(r"(?m)^=+[ \t]*$", lambda match: " " * len(match[0]), plain)
     if "..." in plain or "___" in plain:
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
-    if form == "number" and any(sign in plain for sign in "★⭐🌟"):
+    if form == "number" and not plain.isascii():
         plain = _STARS.sub(lambda match: _count_signs(match, scale[1]), plain)
     if " point " in plain or scale[1] > 10:
         plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
-    if any(box in plain for box in ("[ ]", "☐", "( )")):
+    if "[ ]" in plain or "☐" in plain or "( )" in plain:
         plain = _chosen_box(plain)
     return plain
 
@@ -126,7 +126,7 @@ def _in_digits(match: re.Match[str]) -> str:
 def _count_signs(match: re.Match[str], high: float) -> str:
     full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
     room = len(match[0])
-    if not full or (not empty and high != 5):
+    if not empty and high != 5:
         return match[0]
     line = match.string[max(0, match.start() - WINDOW) : match.start()].rpartition("\n")[2]
     of_top = r"(?:\sstars?)?(?:\s?/\s?\d+|\sout\sof\s\d+)?"
@@ -135,7 +135,7 @@ def _count_signs(match: re.Match[str], high: float) -> str:
     ):
         return " " * room  # an ornament, or the same once more
     # ⭐⭐⭐ It was okay
-    opens = full > 1 and not line.strip() and match.string[match.end() :][:1].isalpha()
+    opens = full > 1 and not line.strip() and match.string[match.end() : match.end() + 1].isalpha()
     written = f"{full}/{full + empty}." if empty else f"{full}." if opens else str(full)
     return written.ljust(room) if len(written) <= room else match[0]
 
@@ -197,7 +197,7 @@ def plain_text(text: str) -> str:
     if "【" in text:
         text = re.sub(r"【(\s?\d{1,3}(?:\.\d)?\s?)】", r" \1 ", text)
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
-    if any(sign in text for sign in ("<", "[", "{", ") ")):
+    if "<" in text or "[" in text or "{" in text or ") " in text:
         # Rating: <3>
         text = re.sub(
             r"(<{1,2})(\s?\d{1,3}(?:\.\d)?\s?)(>{1,2})",

@@ -63,8 +63,9 @@ _WITHDRAWN = lazy_alternatives(
     # the rating above is therefore not valid
     invalid=r"(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b",
 )
+# in lower case
 _UNDECIDED = lazy_alternatives(
-    r"(?i)\b",
+    r"\b",
     # I am not sure which of the two is right   unsure between them
     unsure=r"(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
     r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)|one\b|score|rating|number)|what\s(?:score|rating)|between\b)",
@@ -81,13 +82,13 @@ _UNDECIDED = lazy_alternatives(
     # or maybe a 3
     second_number=r"(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z",
 )
-# the one to be rated is missing   this second text
+# the one to be rated is missing   this second text, in lower case
 _ASKED_TEXT = lazy_pattern(
-    rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
+    rf"\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
     rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
 )
 _LACKING = lazy_pattern(
-    r"(?i)\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
+    r"\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
 )
 _NOT_RATED = lazy_alternatives(
     "(?i)",
@@ -333,7 +334,8 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     behind = plain[end:].lower()
     if " " in behind and _UNDECIDED.search(behind):
         return True
-    mentions = [(_ASKED_TEXT.search(one), one) for one in re.findall(r"[^.!?;\n]+", behind)]
+    sentences = re.findall(r"[^.!?;\n]+", behind) if _ASKED_TEXT.search(behind) else []
+    mentions = [(_ASKED_TEXT.search(one), one) for one in sentences]
     if any(m and (m[0].startswith("this") or _LACKING.search(one)) for m, one in mentions):
         return True
     if not own or is_named or not re.search(own, plain, re.IGNORECASE):

@@ -140,21 +140,21 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# what is before a number that is not a value, in lower case
-_NUMBERED = lazy_alternatives(
-    "",
-    # the second of two: 3 goals to 4   x = 4   the top 4   all 4
-    words=r"\b(?:\w*\d\s\w+\sto|there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из"
-    r"|all|both|these|those|of\sthe|of\sthe\sother)\s\Z"
-    # sentence 3, step 2, aged 4: what is counted through
-    r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteria|criterion|item"
+# $4   #4   v_4   >4   x = 4   the second of two: 3-4   5 - 4
+_SIGN_BEFORE = lazy_pattern(
+    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])[<>≤≥]=?\s?|[^\W\d_]-|:\d"
+    r"|\d\s?[:到至~～–-]\s?|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?)\Z"
+)
+# what is counted through: sentence 3, step 2, aged 4, 3 goals to 4   the top 4   all 4
+_COUNTED_BEFORE = lazy_alternatives(
+    r"\b",
+    things=r"(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteria|criterion|item"
     r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
     r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
-    r"|age|aged|grade)s?\s?\Z"
-    r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
-    # $4   #4   v_4   >4   3-4   5 - 4
-    signs=r"(?=[\s\S]{1,5}\Z)(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])[<>≤≥]=?\s?|[^\W\d_]-|:\d"
-    r"|\d\s?[:到至~～–-]\s?|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?)\Z",
+    r"|age|aged|grade)s?\s?\Z",
+    all=r"(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из|all|both|these|those|of\sthe"
+    r"|of\sthe\sother|\w*\d\s\w+\sto)\s\Z",
+    texts=r"(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -275,7 +275,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     at = len(lead.rstrip())
     for _ in range(3):
         at = max(0, lead.rfind(" ", 0, at))
-    if _NUMBERED.search(lead, max(at, len(lead) - 40)) or is_counted:
+    is_counted = is_counted or _COUNTED_BEFORE.search(lead, max(at, len(lead) - 40))
+    if is_counted or _SIGN_BEFORE.search(lead, max(0, len(lead) - 5)):
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
