@@ -65,6 +65,7 @@ class _Place(NamedTuple):
     sentence: Sentence
     before: str
     behind: str
+    """In lower case."""
     lead: str
     """What is before it, in lower case with single spaces."""
     clause: str
@@ -116,6 +117,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     if by_judge or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
     latest = _latest_of(lead, sentence.without_aspect(clause))
+    behind = behind.lower()
     place = _Place(sentence, before, behind, lead, clause, _antecedent_of(clauses), latest)
     if _is_mentioned(place, by_judge=by_judge):
         return None
@@ -257,7 +259,7 @@ _INVERSION = lazy_pattern(
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
 _CONDITION_BEHIND = lazy_alternatives(
-    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
+    r"(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)",
     condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
@@ -268,7 +270,7 @@ _MODAL = lazy_pattern(
     r"\b(?:(?:would|should|can|must|will)(?!\sonly\b|\shave\s(?!to\b))|d(?<=['’]d))\b"
 )
 _WISHED = lazy_pattern(
-    r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
+    r"\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
     r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
     r"|\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
@@ -352,7 +354,7 @@ def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
 
 # --- numbers that are named or given
 
-_RATING = lazy_pattern(rf"(?i)(?<!\w){RATING}(?!\w)")
+_RATING = lazy_pattern(rf"(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
     rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|(?:points|score)\s(?:awarded|given|earned))\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
@@ -468,10 +470,10 @@ _RATED_THING = lazy_pattern(
 )
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
-    rf"(?i)\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
+    rf"\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
     r"(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
 )
-_NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
+_NO_OTHER_THING = lazy_pattern(rf"(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 
 
 def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:

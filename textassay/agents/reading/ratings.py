@@ -287,7 +287,9 @@ def _read_prose(whole: str, fields: list[RatingField], question: _Question) -> _
     # half an object is not read as prose
     if not plain.strip() if fields else _OBJECT.match(plain):
         return _Prose(plain, [], "")
-    plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own, scale[1])
+    if '"' in plain:
+        plain = re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain)
+    plain = without_other_aspects(plain, own, scale[1])
     plain, other_scale = without_scales(plain, scale, own)
     plain = without_enumeration(plain)
     numbers = _without_off_scale(list(readings_of(plain, form, own, scale[0])), *scale)

@@ -139,7 +139,7 @@ def _mentions(
     """Yield the matches of a pattern, each with the place where what comes before it begins."""
     at = 0
     for match in pattern.finditer(lower):
-        opening = before.search(lower, max(at, match.start() - 80), match.start())
+        opening = before.search(lower, max(at, match.start() - 40), match.start())
         if opening is not None:
             at = match.end()
             yield opening.start(), match

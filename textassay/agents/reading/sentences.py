@@ -34,11 +34,14 @@ SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 """Signs around a number that opens or closes a sentence."""
 
 # a sentence's last sign, and what is between it and the next one
-_BREAK = lazy_pattern(
-    r"[.!?;。！？；।\n \t](?:(?<=[。！？；।])|(?<=\n)\n*"
+_ENDS = (
+    r"(?<=[。！？；।])|(?<=\n)\n*"
     r"|(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
     r"[\"'”’)\]]{0,2}[ \t]+"
-    rf"|(?<=[ \t])(?:[ \t]{{0,2}}(?=\w++\s?[:：])(?={REASONS})"
+)
+_BREAK = lazy_pattern(rf"[.!?;。！？；।\n](?:{_ENDS})")
+_BREAK_BEFORE_LABELS = lazy_pattern(
+    rf"[.!?;。！？；।\n \t](?:{_ENDS}|(?<=[ \t])(?:[ \t]{{0,2}}(?=\w++\s?[:：])(?={REASONS})"
     # Style: 4 | Depth: 3
     r"|\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])))"
 )
@@ -135,7 +138,8 @@ class Sentences:
         """Args: `own` is the pattern of the aspect's name; empty for none."""
         self.plain, self.own = plain, own
         bounds, at = list[tuple[int, int]](), 0
-        for match in _BREAK.finditer(plain):
+        has_labels = ":" in plain or "：" in plain or "|" in plain
+        for match in (_BREAK_BEFORE_LABELS if has_labels else _BREAK).finditer(plain):
             bounds.append((at, match.start() + (not match[0][0].isspace())))
             at = match.end()
         bounds.append((at, len(plain)))
@@ -303,8 +307,8 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
         name = label["name"].strip()
         if label.end() == start or _OTHER_TEXT.fullmatch(name):
             return name
-    before = _LABEL_OF_BRACKETS.fullmatch(plain, line, start)
-    if before is not None and _BRACKETS_END.match(plain, match.end()):
+    before = plain[start - 1] == "(" and _LABEL_OF_BRACKETS.fullmatch(plain, line, start)
+    if before and _BRACKETS_END.match(plain, match.end()):
         return before["name"]
     opens = not plain[sentence.start : start].strip(SIGNS)
     return sentence.above.strip(SIGNS) if opens and _HEADING.fullmatch(sentence.above) else ""
