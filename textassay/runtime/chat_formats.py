@@ -53,15 +53,24 @@ READ_IN_MESSAGES = frozenset({
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULT_TYPES = ("tool_result", "function_response")
 """Endings of the types of parts that are calls of tools, and of those that are their results."""
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 _KINDS = {
-    "functionCall": "function_call", "functionResponse": "function_response",
-    "toolUse": "tool_use", "toolResult": "tool_result",
-}  # fmt: skip
+    plain_name(name): kind
+    for kind, names in {
+        "tool_call": "functionCall toolUse executableCode",
+        "tool_result": "functionResponse toolResult codeExecutionResult",
+        "reasoning": "reasoningContent",
+    }.items()
+    for name in names.split()
+}
 """Types of the parts of Gemini and Bedrock, which have a key instead."""
+_WITHOUT_CONTENT = ("item_reference", "compaction", "step_start")
+"""Types of entries and parts that show neither a text nor a call."""
 _NO_NAMES = ("function", *map(plain_name, _CALL_TYPES))
 """Endings of types and keys that calls of any tool have."""
 _ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
-_ABOUT_CALL = ("type", "id", "call_id", "status", "output", "result")
+_RESULTS = ("output", "result", "outputs", "results")
+_ABOUT_CALL = ("type", "id", "call_id", "toolCallId", "status", "state", "error", *_RESULTS)
 """Fields of calls of hosted tools that are not arguments."""
 
 
@@ -222,7 +231,7 @@ def _is_message(item: Any) -> bool:
     kind = str(item.get("type"))
     if kind in ("human", "ai", "tool", "system", "function"):
         return "content" in item or isinstance(item.get("data"), Mapping)
-    if kind in ("function_call", "function_call_output", "reasoning"):
+    if is_item_of_responses(item):
         return True
     return "lc" in item and isinstance(item.get("kwargs"), Mapping)
 
@@ -230,21 +239,16 @@ def _is_message(item: Any) -> bool:
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
     """Return the messages in one object, usually one."""
     item = _inner(item, "message")
-    kind = item.get("type")
-    if kind == "reasoning" and "role" not in item:
-        return []
-    if kind in ("function_call", "function_call_output"):
-        return [_responses_item(item, images)]
+    if is_item_of_responses(item):
+        return _item_of_responses(item, images)
     role, item = _role_and_fields(item)
     # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
     names = (*_TEXT, "contents")
     content = next((item[name] for name in names if item.get(name)), None)
     parts = content if isinstance(content, list | tuple) else (content,)
-    results = [part for part in parts if _kind(part).endswith(_RESULT_TYPES)]
-    messages = [_result_part(part, images) for part in results]
-    calls = [*_calls_in_fields(item, images), *_calls_in_parts(parts, images)]
-    rest = [part for part in parts if part not in results] if results else content
-    text = _text_with_fields(message_text(rest, images), role, item, images)
+    messages, content, calls = _before_last_text(parts, role, images)
+    calls = [*_calls_in_fields(item, images), *calls]
+    text = _text_with_fields(message_text(content, images), role, item, images)
     if messages and not text.strip() and not calls:
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
@@ -264,11 +268,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         call_id=_text_or_none(call_id) if role == "tool" else None,
         passages=passages,
     )
-    answers = [
-        ConversationMessage(role="tool", content=result, name=call.name, call_id=call.id)
-        for call, result in calls
-        if result is not None
-    ]
+    answers = _results_of(calls)
     if answers and text.strip():
         # a turn that has calls, their results and a text: the text was written last
         calling = message_with_calls.model_copy(update={"content": ""})
@@ -277,18 +277,69 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     return [*messages, message_with_calls, *answers]
 
 
-def _responses_item(item: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
-    """Return the message of a call, or of its output, in OpenAI's responses."""
-    if item["type"] == "function_call":
-        call = ToolCall(
-            name=str(item.get("name", "")),
-            arguments=as_json_text(item.get("arguments")),
-            id=_text_or_none(item.get("call_id") or item.get("id")),
-        )
-        return ConversationMessage(role="assistant", calls=(call,))
-    output = message_text(item.get("output"), images)
-    call_id = _text_or_none(item.get("call_id"))
-    return ConversationMessage(role="tool", content=output, call_id=call_id)
+def _before_last_text(
+    parts: Iterable[Any], role: str, images: ImageReader | None
+) -> tuple[list[ConversationMessage], list[Any], list[tuple[ToolCall, str | None]]]:
+    """Return the messages up to the last result among parts, and the text and the calls behind it.
+
+    Hosted tools have their results in the message that calls them, between its texts.
+    """
+    messages: list[ConversationMessage] = []
+    texts: list[Any] = []
+    calls: list[tuple[ToolCall, str | None]] = []
+    for part in parts:
+        kind = _kind(part)
+        if kind.endswith(_CALL_TYPES):
+            calls.append(read_call(part, images))
+        elif not kind.endswith(_RESULT_TYPES):
+            texts.append(part)
+            continue
+        if not kind.endswith(_RESULT_TYPES) and calls[-1][1] is None:
+            continue
+        text = message_text(texts, images)
+        if text.strip() or calls:
+            called = tuple(call for call, _ in calls)
+            messages.append(ConversationMessage(role=role, content=text, calls=called))
+        messages += _results_of(calls)
+        if kind.endswith(_RESULT_TYPES):
+            messages.append(_result_part(part, images))
+        texts, calls = [], []
+    return messages, texts, calls
+
+
+def _results_of(calls: Iterable[tuple[ToolCall, str | None]]) -> list[ConversationMessage]:
+    return [
+        ConversationMessage(role="tool", content=result, name=call.name or None, call_id=call.id)
+        for call, result in calls
+        if result is not None
+    ]
+
+
+def is_item_of_responses(item: Mapping[str, Any]) -> bool:
+    """Return whether an object is an item of OpenAI's responses other than a message."""
+    kind = str(item.get("type"))
+    is_one = kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
+    return (is_one or kind in (*_THOUGHTS, *_WITHOUT_CONTENT)) and "role" not in item
+
+
+def _item_of_responses(
+    item: Mapping[str, Any], images: ImageReader | None
+) -> list[ConversationMessage]:
+    """Return the messages of a call, of its output or of a list of tools; none of a thought."""
+    kind = str(item["type"])
+    if kind.endswith("_output"):
+        output = message_text(item.get("output"), images)
+        call_id = _text_or_none(item.get("call_id"))
+        return [ConversationMessage(role="tool", content=output, call_id=call_id)]
+    if kind == "mcp_list_tools":
+        return [ConversationMessage(role="system", content=read_tools(item.get("tools") or []))]
+    if not kind.endswith("_call"):
+        return []
+    if kind == "image_generation_call":  # its result is the image
+        item = {**item, "result": "[image: not shown]"}
+    call, result = read_call(item, images)
+    called = ConversationMessage(role="assistant", calls=(call,))
+    return [called, *_results_of([(call, result)])]
 
 
 def _text_with_fields(
@@ -363,6 +414,8 @@ def _passages_in(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
     names = (*RETRIEVED, "citations")
     values = {name: item[name] for name in names if _has_text(item.get(name))}
+    if cited := values.get("citations"):  # Cohere's are places in the answer, with their sources
+        values["citations"] = [c for c in cited if not (isinstance(c, Mapping) and "start" in c)]
     found = [p for n, value in values.items() for p in _read_at(n, read_passages, value)]
     return tuple({p.text: p for p in found}.values())
 
@@ -447,21 +500,23 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
         raise ValueError(
             f"a call should be the name of a tool, or an object with it, not {short_repr(call)}"
         )
-    call = _inner(call, "tool_call")
+    call = _inner({k: v for k, v in call.items() if v is not None}, "tool_call")
     inner = _inner(call, "function")
     if not (name := _own_name(inner)):
         others = (*_ARGUMENTS, *_ABOUT_CALL)
         parts = {k: v for k, v in call.items() if isinstance(v, Mapping) and k not in others}
         inner = next(filter(_own_name, parts.values()), call)
         name = _own_name(inner)
-    arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
-    if not name:
+    if is_hosted := not name:
         name = _name_of_hosted(call, parts)
-        rest = {k: v for k, v in parts.get(name, call).items() if k not in _ABOUT_CALL}
-        arguments = arguments if rest.keys() <= set(_ARGUMENTS) else rest
+        inner = parts.get(name, call)
+    arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
+    rest = {key: value for key, value in inner.items() if key not in _ABOUT_CALL}
+    if is_hosted and not rest.keys() <= set(_ARGUMENTS):
+        arguments = rest
     both = {**inner, **call}
-    output = both.get("output", both.get("result"))
-    ids = ("id", "tool_call_id", "toolCallId", "toolUseId")
+    output = next((both[key] for key in _RESULTS if both.get(key) is not None), None)
+    ids = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId")
     return (
         ToolCall(
             name=name,
@@ -481,18 +536,13 @@ def _own_name(call: Mapping[str, Any]) -> str:
 def _name_of_hosted(call: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
     """Return the type of a call; without one, its only key; empty if neither names a tool."""
     name = str(call.get("type") or (next(iter(parts)) if parts and len(call) == 1 else ""))
+    if "toolCallId" in call:  # AI SDK's parts
+        name = name.removeprefix("tool-")
     return "" if plain_name(name).endswith(_NO_NAMES) else name
 
 
-def _calls_in_parts(
-    parts: Iterable[Any], images: ImageReader | None
-) -> list[tuple[ToolCall, str | None]]:
-    """Return calls and results among the parts of a content (Anthropic, Bedrock, Gemini)."""
-    return [read_call(part, images) for part in parts if _kind(part).endswith(_CALL_TYPES)]
-
-
 def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
-    part = _inner(_inner(part, "functionResponse"), "toolResult")
+    part = next((part[name] for name in part if _kind_of_key(part, name)), part)
     names = ("content", "response", "output", "result")
     content = next((part[name] for name in names if part.get(name) is not None), None)
     ids = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
@@ -510,18 +560,22 @@ def _kind(part: Any) -> str:
     """Return the type of a content's part, with underscores; empty if it has none."""
     if not isinstance(part, Mapping):
         return ""
-    for name, kind in _KINDS.items():
-        if isinstance(part.get(name), Mapping):
-            return kind
-    return str(part.get("type", "")).replace("-", "_")
+    kind = str(part.get("type") or "").replace("-", "_")
+    if kind.startswith("tool_") and "toolCallId" in part and not kind.endswith(_RESULT_TYPES):
+        return "tool_call"  # `tool-NAME` of AI SDK
+    return kind or next(filter(None, (_kind_of_key(part, name) for name in part)), "")
+
+
+def _kind_of_key(part: Mapping[str, Any], name: str) -> str:
+    return _KINDS.get(plain_name(name), "") if isinstance(part[name], Mapping) else ""
 
 
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind = _kind(part)
-    if kind.endswith((*_CALL_TYPES, *_RESULT_TYPES)):
+    if kind.endswith((*_CALL_TYPES, *_RESULT_TYPES)) or kind in (*_THOUGHTS, *_WITHOUT_CONTENT):
         return ""
-    if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
+    if part.get("thought") is True:
         return ""
     if images is not None and is_image_part(part):
         return images.mark(part)
@@ -531,11 +585,11 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
         if document is not None:
             texts = (part.get("title"), part.get("context"), message_text(document, images))
             return "\n".join(text for text in texts if isinstance(text, str) and text)
-    for name in ("text", "content", "refusal", "transcript"):
+    for name in ("text", "content", "refusal", "transcript", "json", "logs"):
         if name in part and part[name] is not None:
             return message_text(part[name], images)
     if not kind:
-        return as_json_text(part)
+        return as_json_text({name: value for name, value in part.items() if value is not None})
     about = source if kind == "document" and isinstance(source, Mapping) else part
     return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"
 

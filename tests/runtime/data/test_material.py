@@ -225,7 +225,7 @@ CALLS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"type": "code_interpreter", "code_interpreter": {"input": "1", "outputs": []}},
-        'code_interpreter({"input": "1", "outputs": []})',
+        "code_interpreter(1)",
     ),
     ({"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}, 'f({"x": 1})'),
     ({"functionCall": {"name": "f", "args": {"x": 1}}}, 'f({"x": 1})'),
@@ -281,9 +281,125 @@ def test_a_fault_inside_a_message_is_named_by_its_place(field: str, value: Any) 
     assert "meta" not in message
 
 
-def test_a_chat_may_be_a_text_and_an_output_the_response_of_a_model() -> None:
-    response = {"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}
-    (example,) = read([{"messages": "A: Hi", "output": response}])
+TURNS: list[tuple[list[Any], str]] = [
+    (
+        [{"type": "web_search_call", "id": "1", "action": {"query": "q"}}],
+        '[turn 2, call 1] web_search_call({"action": {"query": "q"}})',
+    ),
+    (
+        [{"type": "file_search_call", "queries": ["q"], "results": [{"text": "In 1967."}]}],
+        '[turn 2, call 1] file_search_call({"queries": ["q"]})\n\n'
+        "[turn 2, call 1, result] file_search_call: In 1967.",
+    ),
+    (
+        [{"type": "code_interpreter_call", "code": "1",
+          "outputs": [{"type": "logs", "logs": "2"}]}],
+        '[turn 2, call 1] code_interpreter_call({"code": "1"})\n\n'
+        "[turn 2, call 1, result] code_interpreter_call: 2",
+    ),
+    (
+        [{"type": "mcp_call", "name": "f", "arguments": "{}", "output": "42", "error": None}],
+        "[turn 2, call 1] f({})\n\n[turn 2, call 1, result] f: 42",
+    ),
+    (
+        [{"type": "custom_tool_call", "call_id": "1", "name": "f", "input": "x"},
+         {"type": "custom_tool_call_output", "call_id": "1", "output": "42"}],
+        "[turn 2, call 1] f(x)\n\n[turn 2, call 1, result] 42",
+    ),
+    (
+        [{"type": "image_generation_call", "id": "1", "result": "iVBORw0KGgo" * 9}],
+        "[turn 2, call 1, result] image_generation_call: [image: not shown]",
+    ),
+    ([{"type": "reasoning", "summary": [{"text": "Secret."}]}], "[turn 2] assistant: (the text"),
+    (
+        [{"type": "mcp_list_tools", "tools": [{"name": "f", "description": "Adds."}]}],
+        "[system] Tools:\n- f: Adds.",
+    ),
+    (
+        [{"role": "model", "parts": [{"text": "Secret.", "thought": True, "function_call": None},
+                                     {"text": None, "function_call": {"name": "f", "args": {}}}]},
+         {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"x": 1}}}]}],
+        '[turn 2, call 1] f({})\n\n[turn 2, call 1, result] f: {"x": 1}',
+    ),
+    (
+        [{"role": "model", "parts": [{"text": "I count."}, {"executableCode": {"code": "1"}},
+                                     {"codeExecutionResult": {"output": "2"}}, {"text": "Two."}]}],
+        '[turn 2] assistant: I count.\n\n[turn 2, call 1] executableCode({"code": "1"})\n\n'
+        "[turn 2, call 1, result] 2\n\n[turn 2] assistant: Two.",
+    ),
+    (
+        [{"role": "assistant", "content": [
+            {"reasoningContent": {"reasoningText": {"text": "Secret."}}}, {"text": "I look."},
+            {"toolUse": {"toolUseId": "1", "name": "f", "input": {}}}]},
+         {"role": "user", "content": [{"toolResult": {"toolUseId": "1",
+                                                      "content": [{"json": {"x": 1}}]}}]}],
+        '[turn 2] assistant: I look.\n\n[turn 2, call 1] f({})\n\n'
+        '[turn 2, call 1, result] {"x": 1}',
+    ),
+    (
+        [{"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": "1", "name": "f", "input": {}},
+            {"type": "web_search_tool_result", "tool_use_id": "1",
+             "content": [{"type": "web_search_result", "url": "https://a.org"}]},
+            {"type": "text", "text": "Found."}]}],
+        "[turn 2, call 1] f({})\n\n[turn 2, call 1, result] [web_search_result: https://a.org]"
+        "\n\n[turn 2] assistant: Found.",
+    ),
+    (
+        [{"role": "assistant", "parts": [
+            {"type": "step-start"},
+            {"type": "tool-f", "toolCallId": "1", "input": {}, "output": 42},
+            {"type": "text", "text": "Done."}]}],
+        "[turn 2, call 1] f({})\n\n[turn 2, call 1, result] f: 42\n\n[turn 2] assistant: Done.",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("turn", "text"), TURNS)
+def test_calls_results_and_thoughts_of_a_turn_stand_in_their_order(
+    turn: list[Any], text: str
+) -> None:
+    """OpenAI's responses, Gemini (also as its SDK dumps it), Bedrock, Anthropic and AI SDK."""
+    answer = {"role": "assistant", "content": "In 1967."}
+    (example,) = read([{"messages": [{"role": "user", "content": "When?"}, *turn, answer]}])
+    assert example.output == "In 1967."
+    assert text in str(example.source)
+    assert "Secret" not in str(example.source)
+
+
+RESPONSES: list[dict[str, Any]] = [
+    {"choices": [{"message": {"role": "assistant", "content": "Hello."}}]},
+    {"object": "response", "output": [
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text",
+                                                              "text": "Hello."}]}]},
+    {"output": {"message": {"role": "assistant", "content": [{"text": "Hello."}]}}},
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello."}]}}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+def test_an_output_may_be_the_whole_response_of_a_model(response: Any) -> None:
+    (example,) = read([{"source": "Hi", "output": response}])
+    assert example.output == "Hello."
+
+
+@pytest.mark.parametrize("write", [json.dumps, str])
+def test_an_output_in_a_cell_may_be_a_list_of_messages(tmp_path: Path, write: Any) -> None:
+    """As data frames of preferences are written; the question is shown once."""
+    chats = [[{"role": "user", "content": "Q?"}, {"role": "assistant", "content": text}]
+             for text in ("Blue.", "Seven.")]  # fmt: skip
+    with (path := tmp_path / "data.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["prompt", "a", "b"], ["Q?", *map(write, chats)]])
+    (example,) = Examples(path, fields={"a": "output", "b": "output_b"})
+    assert (example.output, example.meta["output_b"]) == ("Blue.", "Seven.")
+    assert str(example.source).count("Q?") == 1
+    assert read([{"output": write(chats[0])}])[0].output == write(chats[0])
+
+
+def test_a_chat_may_be_a_text() -> None:
+    (example,) = read([{"messages": "A: Hi", "output": RESPONSES[0]}])
     assert example.output == "Hello."
     assert str(example.source).startswith("A: Hi\n\nA conversation of 1 turn")
     assert "is a text, and so is the source" in complaint(

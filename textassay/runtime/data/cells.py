@@ -112,7 +112,9 @@ def cell_from_text(
     """Return the value of a cell of a flat table."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
     # value.
-    if name == "output" or name.startswith("meta."):
+    if name == "output":
+        return _messages_in_cell(text)
+    if name.startswith("meta."):
         return text
     if not text.strip():
         return None
@@ -121,8 +123,7 @@ def cell_from_text(
     if name == "context":
         return _passages_in_cell(key, text)
     if name == "source":
-        listed = list_or_text(text) if text.lstrip()[:2] == "[{" else text
-        return listed if looks_like_messages(listed) else text
+        return _messages_in_cell(text)
     if name in ("passages", "messages", "images", "tools", "tools_called", "rubric"):
         return objects_in_cell(text) if text.lstrip()[:1] == "{" else list_in_cell(key, text)
     if name in KEYED or name == "annotators.":
@@ -256,6 +257,12 @@ def texts_in(key: str, text: str, output: Any, *, is_cell: bool) -> Any:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, str) and isinstance(list_or_text(value), list)
+
+
+def _messages_in_cell(text: str) -> Any:
+    """Return the messages of a list in a cell, or its text."""
+    listed = list_or_text(text) if text.lstrip()[:2] == "[{" else text
+    return listed if looks_like_messages(listed) else text
 
 
 def _passages_in_cell(key: str, text: str) -> Any:

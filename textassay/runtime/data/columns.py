@@ -121,7 +121,10 @@ class _ColumnLayout:
             *self.whole,
             *self.further,
             *((key, "human.") for _, keys in self.raters for key in keys if key),
-            *((key, f"{name}.") for key, name, _ in self.parts),
+            *(
+                (key, "output" if (name, part) == ("meta", OTHER_OUTPUT) else f"{name}.")
+                for key, name, part in self.parts
+            ),
         )
 
 

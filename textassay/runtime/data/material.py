@@ -15,6 +15,7 @@ from textassay.runtime.chat_formats import (
     CALL_FIELDS,
     READ_IN_MESSAGES,
     FaultInMessage,
+    is_item_of_responses,
     looks_like_messages,
     parse_text,
     read_calls,
@@ -275,6 +276,8 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields.pop("output")
         messages = _in_order(messages, answers)
         fields["output"] = _text_of(answers)
+        if isinstance(source, str) and source.strip() in {m.content.strip() for m in answers}:
+            fields.pop("source", None)
     if messages:
         fields["messages"] = messages
 
@@ -308,7 +311,7 @@ def unread_names(messages: Any) -> set[str]:
     """Return the names of fields of messages that prompts do not show, such as a time stamp."""
     if not looks_like_messages(messages):
         return set()
-    objects = [item for item in messages if isinstance(item, Mapping)]
+    objects = [m for m in messages if isinstance(m, Mapping) and not is_item_of_responses(m)]
     return {
         name
         for item in objects
@@ -323,11 +326,14 @@ def unread_names(messages: Any) -> set[str]:
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
     """Return the messages of an output that is a model's response or messages instead of a text."""
-    if isinstance(output, Mapping):
-        choices = output.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
-            output = choices[0].get("message", choices[0])
-        output = [output]
+    while isinstance(output, Mapping):
+        if looks_like_messages([output]):
+            return read_messages([output], images)
+        # of OpenAI (chat and responses), Bedrock and Gemini
+        names = ("choices", "candidates", "output", "content")
+        output = next((output[name] for name in names if output.get(name)), None)
+        if isinstance(output, list) and not looks_like_messages(output):
+            output = output[0]
     return read_messages(output, images) if looks_like_messages(output) else None
 
 
