@@ -121,8 +121,9 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     place = _Place(sentence, before, behind, lead, clause, _antecedent_of(clauses), latest)
     if _is_mentioned(place, by_judge=by_judge):
         return None
-    names_aspect = _names_aspect(place)
-    is_rated = names_aspect or _names_rating(place)
+    latest = _behind_numbers(place.clause)
+    names_aspect = _names_aspect(place, latest)
+    is_rated = names_aspect or _names_rating(place, latest)
     nearest = _AND.split(place.clause)[-1]
     is_fitting = _FITS.match(behind) is not None
     is_said = is_rated or by_judge or is_fitting or _is_earned(place, nearest)
@@ -132,7 +133,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         (
             not is_rated
             and (not lead.endswith(" a") or lead.endswith(" is a"))
-            and _COUNTED.search(_behind_numbers(nearest)) is not None
+            and COUNTED.search(_behind_numbers(nearest)) is not None
         )
         or _is_of_others(place, is_said=is_said)
         or _is_of_other_thing(place, is_said=is_said)
@@ -206,7 +207,6 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 
 # --- numbers that are only mentioned: denied, compared or supposed
 
-_NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b|\wn['’]t\b|\w['’]d\shave\b(?!\sto\b)")
 # the midpoint of the scale, which is 4   the scale's middle is 4
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
@@ -312,7 +312,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     return bool(
         is_level
         or _OF_SCALE.search(place.lead)
-        or _NOT_ASSERTED.search(_HEDGES.sub("", latest))
+        or NOT_ASSERTED.search(_HEDGES.sub("", latest))
         or _is_conditional(_BUT.split(place.lead)[-1])
         or _CONDITION_BEHIND.match(place.behind)
         or _TO_ANY.match(place.behind)
@@ -361,9 +361,8 @@ _NAME_AND_SIGN = lazy_pattern(
 )
 
 
-def _names_rating(place: _Place) -> bool:
-    """Return whether the clause names a rating behind its other numbers."""
-    latest = _behind_numbers(place.clause)
+def _names_rating(place: _Place, latest: str) -> bool:
+    """Return whether the clause names a rating in `latest`, what is behind its other numbers."""
     return bool(
         _RATING.search(latest)
         or _NAME_AND_SIGN.search(place.lead)
@@ -371,9 +370,9 @@ def _names_rating(place: _Place) -> bool:
     )
 
 
-def _names_aspect(place: _Place) -> bool:
+def _names_aspect(place: _Place, latest: str) -> bool:
     """Return whether the aspect is named before the number, or soon behind it: `4 for fluency`."""
-    sentence, latest = place.sentence, _behind_numbers(place.clause)
+    sentence = place.sentence
     beside, near = _BESIDE.match(place.behind), place.behind[:50]
     return (
         sentence.names_aspect(latest)
@@ -406,13 +405,6 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
 
 # --- numbers that belong to another thing or person
 
-_COUNTED = lazy_pattern(rf"\b{COUNTED}\b")
-_OTHERS = lazy_pattern(
-    # but not: the age and job of him, the original events are
-    rf"\b{OTHERS}\b(?!\s+and\b|\s(?!(?:{NOUN}|this|was|is|its|gives|gets)\b)[a-z]+s\s(?!it\b|this\b|the\b|an?\b))"
-)
-_NOT_ASSERTED_FOREIGN = lazy_pattern(NOT_ASSERTED_FOREIGN)
-_NOT_ASSERTED_CJK = lazy_pattern(NOT_ASSERTED_CJK)
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
@@ -430,11 +422,11 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
     """Return whether another person gives the number, or another thing gets it."""
     clause = place.clause
     return bool(
-        _OTHERS.search(f"{place.antecedent} {place.latest}")
+        OTHERS.search(f"{place.antecedent} {place.latest}")
         or _REPORTS.search(clause)
         or _AVERAGE.search(place.lead)
-        or _NOT_ASSERTED_FOREIGN.search(f" {place.latest}")
-        or (not place.latest.isascii() and _NOT_ASSERTED_CJK.search(place.latest))
+        or NOT_ASSERTED_FOREIGN.search(f" {place.latest}")
+        or (not place.latest.isascii() and NOT_ASSERTED_CJK.search(place.latest))
         or _is_given_by_others(place, is_said=is_said)
     )
 
@@ -473,7 +465,6 @@ _CONCERNED_THING = lazy_pattern(
     rf"\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
     r"(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
 )
-_NO_OTHER_THING = lazy_pattern(rf"(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 
 
 def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
@@ -489,7 +480,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
         return True
     name = re.compile(own or "(?!)", re.IGNORECASE)
     things = _things_of(place, is_said=is_said)
-    return not all(_NO_OTHER_THING.fullmatch(thing) or name.search(thing) for thing in things)
+    return not all(NO_OTHER_THING.fullmatch(thing) or name.search(thing) for thing in things)
 
 
 def _things_of(place: _Place, *, is_said: bool) -> Iterator[str]:

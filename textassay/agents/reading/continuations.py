@@ -23,7 +23,6 @@ _LABEL = lazy_pattern(
     r"[ \t]?(?P<number>\d{1,3})?\]?(?:[ \t]?\([^()\n]{1,30}\))?"
     r"[ \t]*+(?:(?P<sign>[:：]|\.(?=[ \t]))(?P<text>[^\n]*)|(?=\n|\Z))"
 )
-_MATERIAL = lazy_pattern(rf"(?:[\w'’]+[ -]){{0,2}}(?!explanation){MATERIAL}")
 _REASON = lazy_pattern(rf"{REASONS}|(?i:note|.*[^s]s):")
 _VALUE = lazy_pattern(rf"(?i)\W*(?:{NUMBER})?\W*")
 # under these judges sum up or talk, too
@@ -87,7 +86,7 @@ def _is_last(label: _Label) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_material(name: str) -> bool:
-    return _MATERIAL.fullmatch(name) is not None
+    return MATERIAL.fullmatch(name) is not None
 
 
 def _label_of(text: str, head: re.Match[str], own: str) -> _Label | None:

@@ -50,7 +50,8 @@ _OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
 _WITHDRAWN = lazy_alternatives(
     r"\W",
     # ignore that   disregard the 4   scrap my first score
-    order=r"(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s"
+    order=r"(?:disregard(?<!\bto\sdisregard)(?<!\bi\sdisregard)(?<!\bwill\sdisregard)"
+    r"|ignore(?<!\bto\signore)(?<!\bi\signore)(?<!\bwill\signore)|retract|withdraw|scrap|take\sback)\s"
     r"(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))",
     # I must retract it   I take that rating back
     retraction=r"i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b",

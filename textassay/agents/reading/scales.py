@@ -80,7 +80,11 @@ _SCALES = (
         rf"(?P<numbers>{NUMBER})(?:分制|点?満点(?:中|で)?|점?\s?만점(?:에서?|중)?)",
     ),
     (("满分", "滿分"), "", rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
-    (("on", "using"), r",?\s?(?<!\w)", rf"(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
+    (
+        ("on ", "using "),
+        r",?\s?(?<!\w)",
+        rf"(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])",
+    ),
     # on a 1-5 scale, on a 10-point scale
     (
         ("scale", "range"),
@@ -109,7 +113,7 @@ _SCALES = (
     (("max",), r"(?<!\w)", rf"max(?:imum|\.)?\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
-        ("out", "(of"),
+        ("out of", "outof", "(of"),
         r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*|(?<=\())",
         r"(?:out\s?of\s?:?|(?<=\()of(?=\s\d))\s?"
         rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s(?!i\b)[^\W\d_])",
@@ -123,7 +127,8 @@ _SCALE_WORDING = tuple(
 
 # Rating (1-5): 4
 _BESIDE_NAME = lazy_pattern(
-    r"(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{0,80})[)\]])(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
+    r"(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{0,80})[)\]])"
+    r"(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
 )
 
 

@@ -11,11 +11,18 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Literal
 
 from textassay.agents.reading.outcomes import RatingForm
-from textassay.agents.reading.values import WINDOW, is_bare, is_quoted, ranges_of, places_of_numbers, values_at
+from textassay.agents.reading.values import (
+    WINDOW,
+    is_bare,
+    is_quoted,
+    places_of_numbers,
+    ranges_of,
+    values_at,
+)
 from textassay.agents.reading.words import (
     FOREIGN,
     JUDGES,
@@ -156,8 +163,11 @@ class Sentences:
     @cached_property
     def topics(self) -> list[str]:
         """Of each sentence, that of the one before it for `same`."""
-        named = (Sentence(self, index).topic for index in range(len(self.bounds)))
-        return list(accumulate(named, lambda above, one: above if one == "same" else one))
+        topics = list[str]()
+        for index in range(len(self.bounds)):
+            topic = Sentence(self, index).topic
+            topics.append(topics[-1] if topics and topic == "same" else topic)
+        return topics
 
 
 # here is an example of the output:

@@ -6,11 +6,12 @@ import re
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.scales import SCALE_NAME
-from textassay.agents.reading.words import KIND, NOUN, NUMBER
+from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 _RATED = lazy_pattern(
-    rf"(?i)(?:{KIND}\s)*(?:{NOUN}|points|awarded)(?:\s?[(\[][^()\[\]]{{0,30}}[)\]])?"
+    r"(?i)(?:(?:an?|the|my|our|this|its|your|final|overall|total|assigned|resulting|numeric(?:al)?"
+    rf"|revised|updated|new)\s)*(?:{NOUN}|points|awarded)(?:\s?[(\[][^()\[\]]{{0,30}}[)\]])?"
 )
 _VALUE = lazy_pattern(rf"(?i){NUMBER}(?:\s?/\s?\d+|\sout\sof\s\d+)?")
 

@@ -90,7 +90,9 @@ def values_at(plain: str, places: Sequence[int], end: int, form: RatingForm) -> 
     found, at = list[re.Match[str]](), 0
     for place in places:
         signed = plain[place - 1 : place] in ("-", "+", "−")
-        value = (signed and pattern.match(plain, place - 1, end)) or pattern.match(plain, place, end)
+        value = (signed and pattern.match(plain, place - 1, end)) or pattern.match(
+            plain, place, end
+        )
         if value and place >= at:
             found.append(value)
             at = value.end()
@@ -270,13 +272,15 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
     is_named = before.endswith(": ") and before[-3:-2].isalpha()
     lead = "" if is_named else before.lower()
-    is_counted = not is_mark and _COUNTS.match(text, end) and not _is_subject(text, match)
     # from the third word before it
     at = len(lead.rstrip())
     for _ in range(3):
         at = max(0, lead.rfind(" ", 0, at))
-    is_counted = is_counted or _COUNTED_BEFORE.search(lead, max(at, len(lead) - 40))
-    if is_counted or _SIGN_BEFORE.search(lead, max(0, len(lead) - 5)):
+    if (
+        (not is_mark and _COUNTS.match(text, end) and not _is_subject(text, match))
+        or _COUNTED_BEFORE.search(lead, max(at, len(lead) - 40))
+        or _SIGN_BEFORE.search(lead, max(0, len(lead) - 5))
+    ):
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False

@@ -6,6 +6,8 @@ put the limits of words around it.
 
 from __future__ import annotations
 
+from textassay.lazy import lazy_pattern
+
 NUMBER_WORDS = {
     word: float(value)
     for value, word in enumerate(
@@ -108,11 +110,6 @@ FOREIGN = (
     + r")(?:\s(?:finale?|totale?|globale?|complessiv[ao]|geral|g[ée]n[ée]rale?|general))?"
 )
 """Names of a rating in other languages than English, in which a judge may answer."""
-KIND = any_of(
-    "an? the my our this its your final overall total assigned resulting numeric(?:al)? revised"
-    " updated new"
-)
-"""Words before the name of a rating: `my final score`."""
 REASONS = (
     r"(?i:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
     r"|evidence|notes?)\s?[:：]"
@@ -126,8 +123,8 @@ TEXTS = any_of(
     " code solution title"
 )
 """Names of the judged text."""
-MATERIAL = (
-    rf"(?:{TEXTS}|"
+MATERIAL = lazy_pattern(
+    rf"(?:[\w'’]+[ -]){{0,2}}(?!explanation)(?:{TEXTS}|"
     + any_of(
         "source context query prompt instruction input claim premise hypothesis problem prediction"
         " dialog transcript topic target doc excerpt example sample turn student user customer"
@@ -136,48 +133,62 @@ MATERIAL = (
     + ")"
 )
 """Names of what a prompt gives to be rated."""
-OTHERS = any_of(
-    r"average(?!\s?\Z) age customer guest visitor human mean median"
-    " the_average an_average on_average typical usual common original previous prior former initial"
-    " last default expected required possible draft pre-final preliminary reference"
-    " gold target public official published stated quoted claimed reported"
-    " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
-    # `the other one, which I gave a 4`, but not: the other one is missing, which makes
-    f" (?:first|second|earlier|other|last)_(?:one|{TEXTS})"
-    r"(?=(?:\s(?:you|i|we)\s\w+(?:\sme)?)?\s+(?:\w+\s)?which\b|(?!.*\bwhich\b))"
-    " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
+OTHERS = lazy_pattern(
+    r"\b"
+    + any_of(
+        r"average(?!\s?\Z) age customer guest visitor human mean median"
+        " the_average an_average on_average typical usual common original previous prior"
+        " former initial"
+        " last default expected required possible draft pre-final preliminary reference"
+        " gold target public official published stated quoted claimed reported"
+        " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
+        # `the other one, which I gave a 4`, but not: the other one is missing, which makes
+        f" (?:first|second|earlier|other|last)_(?:one|{TEXTS})"
+        r"(?=(?:\s(?:you|i|we)\s\w+(?:\sme)?)?\s+(?:\w+\s)?which\b|(?!.*\bwhich\b))"
+        " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
+    )
+    # but not: the age and job of him, the original events are
+    + r"\b(?!\s+and\b"
+    + rf"|\s(?!(?:{NOUN}|this|was|is|its|gives|gets)\b)[a-z]+s\s(?!it\b|this\b|the\b|an?\b))"
 )
 """Ratings that are not the judge's."""
-NOT_ASSERTED = any_of(
-    # negated, compared, bounded
-    r"not never cannot hardly barely nothing fails neither nor"
-    " than between below above over beyond under at_least at_most almost nearly up_to(?<!adds_up_to)"
-    r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
-    " short_of close_to as_(?:low|high)_as"
-    # hypothetical, wished, or weighed before
-    r" were had could might(?:(?<!\bi\smight)|(?!\s(?:go|say|settle|put)\b)) may ought"
-    r" perhaps maybe possibly potentially"
-    r" (?:would|should|must)_have(?!\sto\b)"
-    r" considered(?<!things\sconsidered) considering consider_an?(?=\W*\Z) imagin\w* thinking_(?:of|about)"
-    r" thought wonder\w* hesitat\w* torn tempted"
-    r" reluctant(?!ly) otherwise compared bordering verging debat\w* argu(?:able|ably|e[ds]?|ing)"
-    r" start\w* begin\w* from\s\w+ing"
-    r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
-    r" prevent\w* preclud\w* depriv\w* costs? den(?:y|ies|ied)"
-    r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
-    r" doubt(?<!no\sdoubt)(?<!any\sdoubt)(?<!without\sdoubt)(?<!little\sdoubt)"
-    r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
-    " normally sometimes rarely seldom such_as"
-    # set off: it is unclear whether it is about rain - 3/5
-    r" depending_on\b(?!.*\s[-–—(]\s?\Z)"
-    r" whether_(?:it|this|that)_(?:is|should)\b(?!.*\s[-–—(]\s?\Z)"
-    # said by another person, or about another thing
-    " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
-    r" see(?<!\bi\ssee)(?<!\bi['’]d\ssee)(?<!\bwould\ssee) format anything_but from_an? counted"
-    r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
-    " mentions? he she they who"
-    " authors? writers? readers? users? critics? reviewers? annotators? instructions"
-    " other competing rival source second third"
+NOT_ASSERTED = lazy_pattern(
+    r"\b"
+    + any_of(
+        # negated, compared, bounded
+        r"not never cannot hardly barely nothing fails neither nor"
+        " than between below above over beyond under at_least at_most almost nearly"
+        " up_to(?<!adds_up_to)"
+        r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
+        " short_of close_to as_(?:low|high)_as"
+        # hypothetical, wished, or weighed before
+        r" were had could might(?:(?<!\bi\smight)|(?!\s(?:go|say|settle|put)\b)) may ought"
+        r" perhaps maybe possibly potentially"
+        r" (?:would|should|must)_have(?!\sto\b)"
+        r" considered(?<!things\sconsidered) considering consider_an?(?=\W*\Z) imagin\w*"
+        r" thinking_(?:of|about)"
+        r" thought wonder\w* hesitat\w* torn tempted"
+        r" reluctant(?!ly) otherwise compared bordering verging debat\w*"
+        r" argu(?:able|ably|e[ds]?|ing)"
+        r" start\w* begin\w* from\s\w+ing"
+        r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
+        r" prevent\w* preclud\w* depriv\w* costs? den(?:y|ies|ied)"
+        r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
+        r" doubt(?<!no\sdoubt)(?<!any\sdoubt)(?<!without\sdoubt)(?<!little\sdoubt)"
+        r" want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
+        " normally sometimes rarely seldom such_as"
+        # set off: it is unclear whether it is about rain - 3/5
+        r" depending_on\b(?!.*\s[-–—(]\s?\Z)"
+        r" whether_(?:it|this|that)_(?:is|should)\b(?!.*\s[-–—(]\s?\Z)"
+        # said by another person, or about another thing
+        " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
+        r" see(?<!\bi\ssee)(?<!\bi['’]d\ssee)(?<!\bwould\ssee) format anything_but from_an? counted"
+        r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
+        " mentions? he she they who"
+        " authors? writers? readers? users? critics? reviewers? annotators? instructions"
+        " other competing rival source second third"
+    )
+    + r"\b|['’](?:(?<=\wn['’])t|(?<=\w['’])d\shave(?!\sto\b))\b"
 )
 """Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
@@ -201,7 +212,7 @@ NO_NOUN = any_of(
 )
 """Words behind a number that show it is not a count: a counted noun is never among them."""
 
-NOT_ASSERTED_FOREIGN = (
+NOT_ASSERTED_FOREIGN = lazy_pattern(
     r"[\W_]"
     + any_of(
         r"kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no(?!\s(?:doubt|question)) nunca não"
@@ -213,12 +224,14 @@ NOT_ASSERTED_FOREIGN = (
     )
     + r"\b"
 )
-NOT_ASSERTED_CJK = any_of(
-    "不(?:会|能|可|应|该|给|打|想|够|足|到|值|配|要|得|敢|愿|是|为) 没有 没法 无法 难以 别给"
-    " 如果 若 假如 要是 除非 最多 (?<![给出打予了])最[高低] 至多 至少 超过 低于 满分 平均 参考"
-    " (?<!其)他 她 用户 读者 作者 别人 有人"
-    " もし 満点 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
-    " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
+NOT_ASSERTED_CJK = lazy_pattern(
+    any_of(
+        "不(?:会|能|可|应|该|给|打|想|够|足|到|值|配|要|得|敢|愿|是|为) 没有 没法 无法 难以 别给"
+        " 如果 若 假如 要是 除非 最多 (?<![给出打予了])最[高低] 至多 至少 超过 低于 满分 平均 参考"
+        " (?<!其)他 她 用户 读者 作者 别人 有人"
+        " もし 満点 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
+        " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
+    )
 )
 """Clauses in other languages whose number is denied, supposed, another person's, the end of a
 scale, or a count."""
@@ -255,13 +268,17 @@ REPORTING = any_of(
     " writes cites quotes prints contains begins ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
-COUNTED = any_of(
-    r"facts points(?!(?:\s(?:awarded|given|earned))?\s?:) claims sentences?"
-    " questions items criteria details statements errors"
-    " answers references requirements arguments events keywords sources citations topics steps?"
-    " words?"
-    " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
-    " version supported aged? total_of footnote season turns? count"
+COUNTED = lazy_pattern(
+    r"\b"
+    + any_of(
+        r"facts points(?!(?:\s(?:awarded|given|earned))?\s?:) claims sentences?"
+        " questions items criteria details statements errors"
+        " answers references requirements arguments events keywords sources citations topics steps?"
+        " words?"
+        " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
+        " version supported aged? total_of footnote season turns? count"
+    )
+    + r"\b"
 )
 """Words before a number that counts or measures something: `errors found: 4`."""
 QUALITY = any_of(
@@ -269,11 +286,18 @@ QUALITY = any_of(
     " style grammar spelling tone structure"
 )
 """Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
-NO_OTHER_THING = any_of(
-    r"me us now all everything this that these those it reasons? most such balance which not both"
-    r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
-    r" mid\w*"
-    r" one your note provided candidate generated model system assistant dimension criterion aspect"
-    r" (?:\w+_)?side number what basis grounds"
+NO_OTHER_THING = lazy_pattern(
+    "(?:"
+    + any_of(
+        r"me us now all everything this that these those it reasons? most such balance which"
+        r" not both"
+        r" \w+ing whole entire overall full final given above same \w*scale top high\w*"
+        r" low\w* max\w*"
+        r" mid\w*"
+        r" one your note provided candidate generated model system assistant dimension"
+        r" criterion aspect"
+        r" (?:\w+_)?side number what basis grounds"
+    )
+    + rf"|{RATING}|{TEXTS})s?"
 )
 """Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
