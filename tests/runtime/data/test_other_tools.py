@@ -6,6 +6,7 @@ The files in tests/fixtures were written by the tools themselves.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import sys
@@ -234,6 +235,29 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
         read_results(form, path)
 
 
+def test_choices_and_long_texts_of_inspect_are_shown(tmp_path):
+    """The prompt alone lists the choices; long texts are kept beside the messages."""
+    asked = "Which?\nA) one\nB) two"
+    messages = [
+        {"role": "user", "content": "attachment://q"},
+        {"role": "assistant", "content": "attachment://a"},
+    ]
+    log = {"samples": [
+        {"id": 1, "input": "attachment://q", "messages": messages, **choices,
+         "output": {"model": "m", "choices": [{"message": messages[1]}]},
+         "attachments": {"q": asked, "a": "B"}} for choices in ({}, {"choices": ["one", "two"]})
+    ]}  # fmt: skip
+    for example in Examples(read_results("inspect", write(tmp_path / "log.json", log)).rows):
+        assert (asked in example.source, example.output) == (True, "B")
+
+
+def test_a_log_that_was_cut_off_is_refused_in_words(tmp_path):
+    content = (FILES / "inspect.eval").read_bytes()
+    (tmp_path / "log.eval").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"log.eval: is not a result file of inspect: .*zip"):
+        read_results("inspect", tmp_path / "log.eval")
+
+
 def test_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(UnknownName, match="inspect, promptfoo, deepeval, lm-eval"):
         read_results("ragas", tmp_path)
@@ -259,6 +283,21 @@ def test_texts_with_line_separators_of_other_kinds_are_whole(tmp_path, start):
     rows = lm_eval(tmp_path / "s.jsonl", sample("a", text), sample(), start=start, end="\r\n")
     assert [row["output"] for row in rows] == [text, "b"]
     assert rows[0]["metrics"] == {"acc": 1}
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.gz", "s.json"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_samples_of_lm_eval_are_read_in_any_container(tmp_path, name, encoding):
+    """Lines, packed lines and a list; a chat is the only item of a list, as JSON."""
+    chat = [{"role": "user", "content": "2+2?"}]
+    requests = {"gen_args_0": {"arg_0": [json.dumps(chat)], "arg_1": {}}}
+    rows = [sample(arguments=requests), sample("b")]
+    text = json.dumps(rows) if name == "s.json" else "\n".join(map(json.dumps, rows))
+    content = text.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    found = read_results("lm-eval", tmp_path / name).rows
+    assert [row["id"] for row in found] == ["a", "b"]
+    assert (found[0]["messages"], found[1]["source"]) == (chat, "Q: 2+2\nA:")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -362,9 +401,10 @@ def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = written(tmp_path, "\n".join(map(json.dumps, lines)), "samples.jsonl")
     found = read_results("lm-eval", path)
-    assert [row["output"] for row in found.rows] == ["It is 7.", "", "7", "yes"]
-    assert (found.empty, found.rows[3]["context"]) == (0, "A fact.")
-    assert found.rows[3]["meta"] == {"question": "Q?"}
+    assert [row["output"] for row in found.rows] == ["It is 7.", "", "7", "8", "yes", "no"]
+    assert (found.empty, found.rows[4]["context"]) == (0, "A fact.")
+    assert found.rows[4]["meta"] == {"question": "Q?"}
+    assert [row["group"] for row in found.rows] == ["0", "1", "2", "2", "3", "3"]
 
 
 def test_what_deepeval_should_have_retrieved_is_not_a_passage(tmp_path: Path) -> None:

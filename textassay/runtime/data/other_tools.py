@@ -10,6 +10,7 @@ promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and lm-ev
 from __future__ import annotations
 
 import contextlib
+import gzip
 import importlib
 import json
 import math
@@ -155,7 +156,7 @@ def _at(tree: ExportRow, name: str) -> dict[str, Any]:
 
 
 def _messages(llm: ExportRow, name: str) -> list[Any]:
-    messages = _parse(llm.get(name) or [])
+    messages = _nest(_parse(llm.get(name) or []))
     if not isinstance(messages, list):
         raise FieldError(f"llm.{name}", f"should be a list of messages, not {short_repr(messages)}")
     return messages
@@ -496,19 +497,20 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         if _is_failed(sample):
             yield {"id": _sample_id(sample), "output": None}
             continue
-        output = sample.get("output") or {}
+        shown = {name: sample.get(name) for name in ("input", "messages", "output")}
+        shown = _resolve_attachments(shown, sample.get("attachments") or {})
+        output, messages = shown["output"] or {}, shown["messages"]
         choices = output.get("choices") or [{}]
-        messages = _resolve_attachments(sample.get("messages"), sample.get("attachments") or {})
-        # a question and its answer need no messages
-        is_longer = isinstance(messages, list) and len(messages) > 2
+        # a question and its answer need no messages, unless these alone list the choices
+        has_more = isinstance(messages, list) and (len(messages) > 2 or sample.get("choices"))
         yield {
             "id": _sample_id(sample),
             "output": output.get("completion") or _answer_text(choices[0].get("message")),
-            "source": None if is_longer else _text(sample.get("input")),
+            "source": None if has_more else _text(shown["input"]),
             "references": _references(sample.get("target")),
             "system": output.get("model") or model,
             "group": sample["id"],
-            "messages": messages if is_longer else None,
+            "messages": messages if has_more else None,
             **_about_sample(sample),
         }
 
@@ -520,7 +522,9 @@ def _answer_text(message: Any) -> str | None:
 
 def _prompt_fields(prompt: Any) -> dict[str, Any]:
     """Return a prompt as the source, or as messages if it is a chat or the JSON of one."""
-    chat = _parse(prompt)
+    # lm-eval writes the JSON of a chat as the only item of a list
+    is_item = isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str)
+    chat = _parse(prompt[0] if is_item else prompt)
     return {"messages": chat} if looks_like_messages(chat) else {"source": _text(prompt)}
 
 
@@ -684,32 +688,39 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
         names = s.get("metrics") or [
             name for name in s if name not in _OF_THE_HARNESS and _number(s[name]) is not None
         ]
-        filtered = s.get("filter")
-        yield {
-            "id": s["doc_id"] if filtered in (None, "none") else f"{s['doc_id']}-{filtered}",
-            "output": _answer(s, requests),
-            **(_prompt_fields(requests[0][0]) if requests else {}),
-            "references": _references(_target(s, requests)),
-            "group": s["doc_id"],
-            **_with_passages(doc if isinstance(doc := s.get("doc"), Mapping) else {}),
-            "metrics": _numbers_in({name: s.get(name) for name in names}),
-        }
+        filtered, answers = s.get("filter"), _answers(s, requests)
+        for answer in answers:
+            yield {
+                "id": s["doc_id"] if filtered in (None, "none") else f"{s['doc_id']}-{filtered}",
+                "output": answer,
+                **(_prompt_fields(requests[0][0]) if requests else {}),
+                "references": _references(_target(s, requests)),
+                "group": s["doc_id"],
+                **_with_passages(doc if isinstance(doc := s.get("doc"), Mapping) else {}),
+                # those of repetitions are scores of all of them together
+                "metrics": _numbers_in({name: s.get(name) for name in names})
+                if len(answers) == 1
+                else {},
+            }
 
 
-def _answer(sample: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
+def _answers(sample: Mapping[str, Any], requests: list[list[Any]]) -> list[str | None]:
+    """Return the answer to a sample, or those of its repetitions."""
     raw = sample.get("resps") or [None]
     answers = sample.get("filtered_resps") or raw
-    first, whole = (x[0][0] if isinstance(x[0], list) and x[0] else x[0] for x in (answers, raw))
-    # a filter of the harness found nothing; the answer itself is in `resps`
-    if first == "[invalid]":
-        answers, first = raw, whole
-    if not all(map(_is_likelihood, answers)):
-        return first if isinstance(first, str) else None
-    if len(answers) != len(requests):
-        return None
-    # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
-    best = max(range(len(requests)), key=lambda at: float(answers[at][0]))
-    return _text(requests[best][1])
+    if all(map(_is_likelihood, answers)):
+        if len(answers) != len(requests):
+            return [None]
+        # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one
+        best = max(range(len(requests)), key=lambda at: float(answers[at][0]))
+        return [_text(requests[best][1])]
+    texts, whole = (x[0] if isinstance(x[0], list) and x[0] else x[:1] for x in (answers, raw))
+    # where a filter of the harness found nothing, the answer itself is in `resps`
+    found = [
+        whole[at] if text == "[invalid]" and at < len(whole) else text
+        for at, text in enumerate(texts)
+    ]
+    return [text if isinstance(text, str) else None for text in found]
 
 
 def _is_likelihood(answer: Any) -> bool:
@@ -770,7 +781,7 @@ def read_results(form: str, path: str | Path) -> ImportedResults:
         raise DataError(
             f"{path}: is not JSON ({error}); give the JSON that {form} writes"
         ) from error
-    except _DAMAGED as error:
+    except (*_DAMAGED, _zip_reader().BadZipFile) as error:  # either module has its own
         if isinstance(error, NotImplementedError) and "zstd" in str(error):
             raise DataError(
                 f"{path}: is compressed with zstd, which Python reads from 3.14 on; "
@@ -803,17 +814,29 @@ def _without_gaps(result: ExportRow) -> dict[str, Any]:
 
 
 def _content(form: str, path: Path) -> Any:
-    if form == "lm-eval" or path.suffix == ".jsonl":
-        # `splitlines` would also split at U+2028 and others, which JSON need not escape
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-        values = [json.loads(line) for line in lines if line.strip()]
-        return values if form == "lm-eval" else {"results": values}
-    if form == "inspect" and zipfile.is_zipfile(path):
+    if form == "inspect" and (path.suffix == ".eval" or zipfile.is_zipfile(path)):
         return _unzip(path)
-    content = json.loads(path.read_bytes())  # `json` detects UTF-8 and UTF-16
+    text = _read_text(path)
+    if form == "lm-eval" or (form == "promptfoo" and ".jsonl" in path.suffixes):
+        # `splitlines` would also split at U+2028 and others, which JSON need not escape
+        lines = [line for line in text.split("\n") if line.strip()]
+        is_list = text.lstrip().startswith("[")
+        values = json.loads(text) if is_list else [json.loads(line) for line in lines]
+        return values if form == "lm-eval" else {"results": values}
+    content = json.loads(text)
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: is a JSON {type(content).__name__}; {form} writes one object")
     return content
+
+
+def _read_text(path: Path) -> str:
+    content = path.read_bytes()
+    if content.startswith(b"\x1f\x8b"):
+        with gzip.open(path) as file:
+            content = file.read(_UNPACKED + 1)
+        if len(content) > _UNPACKED:
+            raise DataError(f"{path}: unpacks to more than {_UNPACKED:,} bytes")
+    return content.decode(json.detect_encoding(content))
 
 
 def _unzip(path: Path) -> dict[str, Any]:
