@@ -119,5 +119,5 @@ def _own_address(version: int) -> str:
             probe.connect((elsewhere, 9))
             return str(probe.getsockname()[0])
     except OSError:
-        # a machine without such a network is reached by its name, or only by itself
+        # a machine without such a network is reached by its name, or from this machine alone
         return socket.gethostname()

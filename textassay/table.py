@@ -279,7 +279,7 @@ def stack_subsets(
     """Return the tables of several subsets of the data, one below the other.
 
     Args:
-        by: What the data were divided by: heading of the column that names the subset.
+        by: The field that divides the data: heading of the column that names the subset.
         parts: Tables by subset.
         after: The column before it; tables without one are left out.
         names: Words with which notes on one subset begin, such as `coherence` in

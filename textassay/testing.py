@@ -145,7 +145,7 @@ async def never_more_samples_than_asked_for(make: MakeModel) -> None:
 
 
 async def equal_seeds_give_equal_answers(make: MakeModel) -> None:
-    """What a model says of its seeds is true, and the draw is part of the seed."""
+    """Equal seeds give equal answers if `capabilities.seed` says so; the draw is added to it."""
     async with _open_model(make) as model:
         if not model.capabilities.seed:
             return
@@ -175,7 +175,7 @@ async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
 
 
 async def choices_are_probabilities(make: MakeModel) -> None:
-    """Every label has a log-probability or `None`, and together they are no more than certain."""
+    """Every label has a log-probability or `None`, and the probabilities add up to at most 1."""
     labels = {"yes": ("yes", "Yes"), "no": ("no", "No")}
     async with _open_model(make) as model:
         if not model.capabilities.choices:
@@ -286,11 +286,11 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     cancelling_leaves_it_usable,
     closed_means_closed,
 )
-"""The battery, in the order in which a new model is best brought to pass it."""
+"""All checks, in an order that suits the development of a new model."""
 
 
 async def check_model(make: MakeModel) -> None:
-    """Put a model through all of `MODEL_CHECKS`.
+    """Run all of `MODEL_CHECKS` on a model.
 
     Raises:
         AssertionError: The model violates a rule of the protocol.

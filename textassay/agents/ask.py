@@ -38,7 +38,7 @@ It is not part of prompt digests, so that runs and evaluators made without it ca
 applied.
 """
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
-"""The delimiter behind a text under evaluation."""
+"""The delimiter after a text under evaluation."""
 
 
 def reached_limit(sample: Sample, read: object = None) -> bool:

@@ -62,7 +62,7 @@ class FinalVerdict(Action):
 
     action: Literal["verdict"] = "verdict"
     findings: tuple[Finding, ...] = ()
-    """What it rests on, one fact each."""
+    """The facts that it rests on, one each."""
     reason: str = ""
     """Why these facts lead to the score, in a sentence."""
     score: bool | float | str | None = None

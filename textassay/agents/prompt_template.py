@@ -40,7 +40,7 @@ NEEDED = {
     "source": "MissingSource", "context": "MissingContext", "references": "MissingReferences",
     "source or context": "MissingSource",
 }  # fmt: skip
-"""What an aspect may need, and the error type if an example lacks it."""
+"""The inputs that an aspect may need, and the error type if an example lacks one."""
 
 
 class Task(Message):

@@ -145,7 +145,8 @@ def choices_of(
     Args:
         judges: Scores, shape (n,) each; NaN if unscored.
         human: Ratings, shape (n,); NaN if unrated.
-        groups: What each row is chosen from, length n; rows with `None` are left out.
+        groups: The group of texts that each row is chosen from, length n; rows with `None` are
+            left out.
         units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
     """
@@ -204,7 +205,8 @@ def choice_agreement(
     Args:
         scores: Shape (n,); `None` or NaN if a row is unscored.
         human: Shape (n,); `None` or NaN if a row is unrated.
-        groups: What each row is chosen from, length n; rows with `None` are left out.
+        groups: The group of texts that each row is chosen from, length n; rows with `None` are
+            left out.
         units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
 

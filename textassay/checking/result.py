@@ -90,11 +90,11 @@ def headline(row: VerdictRow, *, several: bool) -> str:
     for use in USES:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
     who = f"{row.pair.judge}: " if several else ""
-    words = {
-        answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_list_words(uses)}"
-        for answer in reversed(WORDS)
-        if (uses := parts.get(answer))
-    }
+    words = {}
+    for answer in reversed(WORDS):
+        if uses := parts.get(answer):
+            comma, last = "," * (answer == "corrected"), "or" if answer == "no" else "and"
+            words[answer] = f"{upper(WORDS[answer])}{comma} {_list_words(uses, last)}"
     if list(parts) == ["no"]:
         return f"{who}Not yet for any use: not {_list_words(list(FOR.values()), 'nor')}."
     if list(parts) == ["unknown"]:

@@ -372,7 +372,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
 
 
 def _data_of_run(scores: Path, ratings: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Return the data with ratings, by default those of the run, and how to read them."""
+    """Return the data with ratings, by default the run's own, and how to read them."""
     from textassay.agreement.records import reading_of_run
     from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 

@@ -16,7 +16,7 @@ class Status(IntEnum):
     """Exit statuses of commands."""
 
     UNSCORED = 1
-    """Finished, but something is unscored."""
+    """Finished, but something is unscored, or a gate fails."""
     BAD_REQUEST = 2
     """Wrong arguments, configuration or data; no model was called."""
     STOPPED = 3

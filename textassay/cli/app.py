@@ -206,10 +206,10 @@ def statuses() -> str:
     """Return the exit statuses of commands that ask models, one a line."""
     meanings = {
         0: "success: everything is scored",
-        1: "finished, but something is unscored; the reasons are printed",
+        1: "finished, but something is unscored (the reasons are printed), or a gate fails",
         2: "wrong arguments, configuration or data; no model was called",
         3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
-        4: "a gate (--fail-above, --fail-below) is inconclusive",
+        4: "a gate (--fail-above, --fail-below, --require) is inconclusive",
         141: "the reader of the output closed the pipe",
     }
     return "\n".join(["Exit status:", *(f"  {code:<3}  {why}" for code, why in meanings.items())])

@@ -214,7 +214,7 @@ class _RunComparer:
             return replace(self._compare_independent(aspect, first, second), unscored=len(shared))
         if not pairs:
             others = (
-                "; give DATA, whose sources tell whether the other texts are independent samples"
+                "; give DATA, whose sources show whether the other texts are independent samples"
                 if all(on_one_side) and not self.sources
                 else ""
             )
@@ -290,7 +290,7 @@ class _RunComparer:
 
 
 def _on_scale(row: CompareRow) -> CompareRow:
-    """Return the row with an interval as long as the scale allows; none between two scales."""
+    """Return the row with an interval within the scale, or without one between two scales."""
     scale, other = row.scales
     if scale is not None and scale == other:
         width = scale[1] - scale[0]

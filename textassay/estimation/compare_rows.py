@@ -89,7 +89,7 @@ class CompareRow(DifferenceRow):
     scales: tuple[Scale | None, Scale | None]
     """Scale of the first and of the second run's scores; `None` if not recorded."""
     mean_over: MeanUnit = "sources"
-    """What the means are over, `sources` or `texts`."""
+    """The unit of the means, `sources` or `texts`."""
     paired_by: Literal["text", "source"] | None = "text"
     """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
     for independent samples, which have no wins, ties and losses."""

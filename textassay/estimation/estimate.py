@@ -146,7 +146,7 @@ class EstimateRow(ResultRow):
     refused: str | None = None
     """Why there is no corrected value; `None` if there is."""
     mean_over: MeanUnit = "sources"
-    """What the means are over, `sources` or `texts`."""
+    """The unit of the means, `sources` or `texts`."""
     warnings: tuple[str, ...] = ()
     """Reasons not to trust the intervals; empty if there are none."""
     rank: tuple[int, int] | None = field(
@@ -172,7 +172,7 @@ class Estimates(Displayed):
     confidence: float
     """Confidence of the intervals."""
     mean_over: MeanUnit = "sources"
-    """What the means are over, `sources` or `texts`."""
+    """The unit of the means, `sources` or `texts`."""
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""

@@ -101,7 +101,7 @@ class Ranking(Displayed):
     """The ranking of one aspect."""
 
     aspect: str
-    """What was compared."""
+    """The aspect on which texts were compared."""
     rows: tuple[RankRow, ...]
     """Systems, the strongest first."""
     differences: tuple[RankDifference, ...]

@@ -429,7 +429,7 @@ class Run(Displayed):
     def to_polars(self, *, wide: bool = False, data: Any = None) -> pl.DataFrame:
         """Return the table of `to_pandas` as a polars data frame; needs polars and pyarrow.
 
-        `evidence` is JSON text, for its objects differ from row to row.
+        `evidence` is JSON text, since its objects differ from row to row.
 
         Raises:
             ImportError: polars or pyarrow is not installed.
@@ -442,7 +442,7 @@ class Run(Displayed):
     def to_arrow(self, *, wide: bool = False, data: Any = None) -> Any:
         """Return the table of `to_pandas` as a `pyarrow.Table`; needs pyarrow (extra `parquet`).
 
-        `evidence` is JSON text, for its objects differ from row to row.
+        `evidence` is JSON text, since its objects differ from row to row.
 
         Raises:
             ImportError: pyarrow is not installed.

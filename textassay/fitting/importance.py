@@ -417,7 +417,7 @@ def juries(
     prompts: dict[str, list[str]] = {}
     for name in members:
         prompts.setdefault(name.split("/")[0], []).append(name)
-    # the label with the highest mean of 0 and 1 is the one with most votes
+    # the label with the highest mean of 0 and 1 has the most votes
     ways = {f"{best} alone": alone[best], "vote" if table.label_sets else "plain mean": plain}
     for size in range(2, len(members)) if len(members) <= 8 else ():
         some = [_means(table, jury) for jury in combinations(members, size)]

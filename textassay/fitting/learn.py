@@ -408,7 +408,7 @@ def _choose_by_left_out(
 ) -> tuple[ChosenAggregator, Unseen]:
     """Choose an aggregator, and weigh the members of blends, by their errors on left-out rows.
 
-    For the saved evaluator all errors count, for a fold those of the other folds of its repeat.
+    For the saved evaluator all errors count, for a fold the errors on other folds of its repeat.
     """
     if not saved.fitted:
         raise DataError(_reasons(saved.failed))

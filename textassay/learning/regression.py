@@ -188,7 +188,7 @@ class KernelSum(SavedArrays):
     scale: float
     """Twice the squared width."""
     start: float
-    """What is added to the sum."""
+    """The constant that is added to the sum."""
 
     def predict(self, features: Floats) -> Floats:
         predicted = np.empty(len(features))

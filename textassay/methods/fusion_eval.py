@@ -90,7 +90,7 @@ class FusionEval(PromptMethod):
     rates all criteria and the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
     Baselines (section 3.2): AVG, LLMSel and CorrW average the evaluators' scores, each mapped to
-    0-1, with or without that of a direct evaluator; the value is then on 0-1.
+    0-1, with or without the score of a direct evaluator; the value is then on 0-1.
 
     Deviations: the words of the planning prompt are ours, since the paper shows them only in a
     picture; descriptions of evaluators and criteria always precede the plan, since plans may be

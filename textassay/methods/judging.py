@@ -371,7 +371,7 @@ class PromptMethod(TaskMethod, ABC):
 
         Args:
             ask: The main request.
-            words: What changes the digest, besides the prompt, such as the task's digest.
+            words: Further parts of the digest, besides the prompt, such as the task's digest.
             also: Further prompts.
             facts: Facts in the signature, see `Ask.signature`.
         """

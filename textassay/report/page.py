@@ -110,8 +110,8 @@ def write_report(
 
     Raises:
         ConfigurationError: A folder contains no run, the data cannot be read, there are too many
-            runs, a run wrote no folder, `max_rows` is negative, or the file's name ends in that of
-            another format.
+            runs, a run wrote no folder, `max_rows` is negative, or the file's name has the ending
+            of another format.
         StorageError: The file cannot be written.
     """
     listed = [runs] if isinstance(runs, str) or not isinstance(runs, Sequence) else runs

@@ -267,7 +267,7 @@ class DataSource:
     other_sources: int = 0
     """Number of rated examples whose text was judged with another source; they are used."""
     without_text: int = 0
-    """Number of rows without a text, whose ratings are those of the judged text with their id."""
+    """Number of rows without a text; their ratings belong to the judged text with their id."""
     judged: Sequence[Example] = ()
     """The run's own data, if these are others: rows without a source have the source of the judged
     text with their id."""

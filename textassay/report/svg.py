@@ -109,7 +109,7 @@ def shares(parts: Iterable[tuple[str, int]]) -> Markup:
 
 
 def bin_values(values: Iterable[float], span: Span, cells: int) -> list[float]:
-    """Return the middle of each value's cell, with the span divided into `count` cells."""
+    """Return the middle of each value's cell, with the span divided into equal cells."""
     width = (span[1] - span[0]) / (cells - 1) or 1.0
     return [span[0] + width * round((value - span[0]) / width) for value in values]
 

@@ -172,7 +172,7 @@ def read_tools(value: Any) -> str:
 
 
 def has_unnamed_tool(tools: Any, messages: Any) -> bool:
-    """Return whether one of these tools, or of those in messages, has no name, nor is its value."""
+    """Return whether a tool, given or in messages, has no name and is not the value of one."""
     found = [message for message in _entries(messages) if isinstance(message, Mapping)]
     items = [tools, *(message.get(name) for message in found for name in _TOOLS)]
     return any(
@@ -444,7 +444,7 @@ def _calls_in_fields(
 
 
 def _read_at(name: str, read: Callable[..., Any], *values: Any) -> Any:
-    """Return what is read from a field of a message; an error names the field."""
+    """Read a field of a message with `read`; an error names the field."""
     try:
         return read(*values)
     except ValueError as error:

@@ -567,7 +567,7 @@ class Graph(Displayed):
 
     @property
     def signature(self) -> Signature:
-        """What it takes and yields as an agent, apart from `Failure`."""
+        """Types of its input and output as an agent, apart from `Failure`."""
         return self._wiring.signature
 
     @property

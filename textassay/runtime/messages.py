@@ -530,4 +530,4 @@ class Failure(Message):
     type: str
     """Name of the exception's class."""
     message: str
-    """What happened."""
+    """The exception's message."""

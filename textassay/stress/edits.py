@@ -33,8 +33,8 @@ from textassay.runtime.messages import Aspect, Example
 from textassay.tools.text import RuleSplitter
 
 Role = Literal["facts", "content", "order", "language", "concision", "overall"]
-"""What an aspect judges: agreement with the source, what is covered, the order of sentences, their
-wording, needless words, or all of it."""
+"""The property that an aspect judges: agreement with the source, coverage, the order of sentences,
+their wording, needless words, or all of these."""
 
 _STEMS: dict[Role, str] = {
     "facts": r"consisten|faithful|factual|accura|grounded|correct|adequa|hallucinat|truth",

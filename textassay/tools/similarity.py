@@ -76,7 +76,7 @@ class ComparingTool(ModelTool):
         """Return the texts to compare an output with, and their kind."""
         if self.against == "context":
             return ((example.context or "").strip(),), "context"
-        # references first, as they are what the output should be
+        # references first: they are examples of a good output
         if self.against != "source" and (texts := references(example)):
             return texts, "references"
         text = premise(example)

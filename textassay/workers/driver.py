@@ -188,7 +188,7 @@ class Driver:
     async def _until_ended(
         self, tasks: Mapping[asyncio.Task[None], AssignedWorker], seconds: float | None
     ) -> None:
-        """Let workers finish their examples; those that still open are canceled."""
+        """Let workers finish their examples; cancel workers that are still opening."""
         for task, worker in tasks.items():
             if not worker.opened:
                 task.cancel()

@@ -8,7 +8,7 @@
 
     format = 1
     ask = "plain"            # or "chat"
-    ratings = "choices"      # from the probabilities of the labels behind the prompt; or "written"
+    ratings = "choices"      # from the probabilities of the labels after the prompt; or "written"
 
     [prompts]                # which file takes the place of which built-in prompt
     llm_score = "rating.jinja"

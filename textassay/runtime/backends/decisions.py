@@ -384,7 +384,7 @@ def read_response(
     else:
         raise MalformedResponse("the server sent no answers to typed questions")
     usage, model = read_usage(inner, price), inner.get("model")
-    # OpenRouter reports what a request cost in US dollars
+    # OpenRouter reports the cost of a request in US dollars
     counts = inner.get("usage")
     cost = counts.get("cost") if isinstance(counts, dict) else None
     if isinstance(cost, float) and 0 <= cost < float("inf"):

@@ -552,7 +552,7 @@ def _align_tokens(
         )
     continuation: list[TokenLogprob] = []
     for token, logprob, begin, end in zip(tokens, logprobs, offsets, ends, strict=True):
-        # What follows the echo is the one token that had to be sampled.
+        # After the echo comes the one token that had to be sampled.
         if begin >= len(full):
             break
         # a part of a character is shown in several ways

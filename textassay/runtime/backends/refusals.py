@@ -4,7 +4,7 @@ No two servers use the same words, and the words change, but names do not. So `r
 for the names of the parameters that were sent (in the error's field or its message), and then for
 what differs from the value that was sent: a number, levels of effort, another name. A message that
 names a parameter and has no such sign refuses the parameter itself. If no parameter is found,
-`Adaptation` probes for it, so there are no rules here for rare words.
+`AdaptingModel` probes for it, so there are no rules here for rare words.
 
 Patterns that are used once are written where they are used: errors are rare, and `re` keeps them.
 """
@@ -89,8 +89,8 @@ def _find_mentions(param: str, text: str, request: Mapping[str, Any]) -> list[_M
             mentions.append(_Mention(parameter, field, value, -1, True, False))
         for match in parameter.pattern.finditer(text):
             start, end = match.span()
-            before, behind = text[:start][-1:], text[end : end + 1]
-            is_marked = before in ("'", '"', "`") or behind in ("'", '"', "`", "=", ":")
+            before, after = text[:start][-1:], text[end : end + 1]
+            is_marked = before in ("'", '"', "`") or after in ("'", '"', "`", "=", ":")
             is_word = bool(match["word"]) and not is_marked
             is_plain = (is_marked or start == 0) and not is_word
             mentions.append(_Mention(parameter, field, value, start, is_plain, is_word))
@@ -176,8 +176,8 @@ def _offered_levels(text: str, value: Any) -> tuple[str, ...]:
     for match in re.finditer(rf"{level}(?:[\s,/|]+(?:(?:and|or)\s+)?{level})*", text):
         levels = re.findall(r"[a-z]{3,}", match[0])
         before = re.split(r"[.;(]", text[: match.start()])[-1][-40:]
-        behind = re.split(r"[.;:,(]", text[match.end() :])[0][:40]
-        if value in levels or re.search(_NEGATION, before) or re.search(_NEGATION, behind):
+        after = re.split(r"[.;:,(]", text[match.end() :])[0][:40]
+        if value in levels or re.search(_NEGATION, before) or re.search(_NEGATION, after):
             continue  # these levels are denied
         if re.match(r"\W*(?:or|and) (?:below|lower|less)", text[match.end() :]):
             offered.update(EFFORTS[EFFORTS.index("low") : EFFORTS.index(levels[-1]) + 1])
@@ -236,6 +236,6 @@ def _nearest_number(text: str, sent_value: Any) -> float | None:
     value, match = min(others, key=lambda pair: abs(pair[0] - sent_value))
     # must be less than 4097   from 1 (inclusive) to 8193 (exclusive)
     less = r"(?:(?<![<>=])<|\b(?:less|lower|smaller|fewer) than|\bbelow)\s*$"
-    before, behind = text[: match.start()], text[match.end() :]
-    is_excluded = re.search(less, before) or behind.startswith(" (exclusive)")
+    before, after = text[: match.start()], text[match.end() :]
+    is_excluded = re.search(less, before) or after.startswith(" (exclusive)")
     return value - 1 if is_excluded and value < sent_value else value

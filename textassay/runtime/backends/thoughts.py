@@ -192,11 +192,11 @@ def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
         if len(joined) >= len(stripped):
             break
     # Tokens that are parts of characters do not join to the text: the tag decides.
-    return _behind_tag(tokens, last) if stripped else slice(0, 0)
+    return _after_tag(tokens, last) if stripped else slice(0, 0)
 
 
-def _behind_tag(tokens: Sequence[str], last: int) -> slice:
-    """Return the positions from the first word behind the last closing tag up to `last`."""
+def _after_tag(tokens: Sequence[str], last: int) -> slice:
+    """Return the positions from the first word after the last closing tag up to `last`."""
     joined = "".join(tokens)
     ends = [tag.end() for tag in _TAG.finditer(joined) if not tag["open"]]
     ends += [mark.end() for mark in _FINAL.finditer(joined)]

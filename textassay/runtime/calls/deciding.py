@@ -127,7 +127,7 @@ class _LogprobsOrObject(LogprobsOrSamples):
 
 
 class _LearnedFacts:
-    """What the requests of a connection have shown about its model."""
+    """Facts about a model that the requests of a connection have shown."""
 
     def __init__(self, model: Model) -> None:
         self.reading = LogprobsOrSamples(model, "choices")

@@ -33,7 +33,7 @@ class LogprobsOrSamples:
     _written: How = "sampled"
     """How answers are read without log-probabilities."""
     _replacement = "samples take"
-    """What replaces them, with its verb, for a warning that continues `the place of ...`."""
+    """Their replacement, with its verb, for a warning that continues `the place of ...`."""
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
@@ -44,7 +44,7 @@ class LogprobsOrSamples:
 
     @property
     def reads(self) -> Literal["logprobs", "samples", "undecided"]:
-        """What is read; undecided before the first call, unless the model's abilities decide."""
+        """The choice; undecided before the first call, unless the model's abilities decide."""
         is_able = getattr(self.model.capabilities, self._ability)
         if not self.decided and is_able is None:
             return "undecided"

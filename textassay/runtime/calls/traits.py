@@ -173,7 +173,7 @@ def guess_traits(model: Model) -> ModelTraits:
 
 
 class AdaptationMemory:
-    """What `DecidingModel` knows of the adaptation of its model: settings and learned limits.
+    """`DecidingModel`'s view of the adaptation of its model: settings and learned limits.
 
     `AdaptingModel` has and stores both for a connected model. This base class serves models without
     a connection: it has no settings, and forgets the limits with the process.

@@ -148,7 +148,7 @@ class DataInfo(Message):
 
 
 class _Survey:
-    """Counts what the examples of a data set contain, for its `DataInfo`."""
+    """Counts the contents of a data set's examples, for its `DataInfo`."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

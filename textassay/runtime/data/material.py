@@ -211,7 +211,7 @@ def assemble(
             _add_tools(complete, name, images)
         key = keys.get("messages") or keys.get("context") or keys.get("source") or "messages"
         return with_material(complete, images=images, chars=chars)
-    except FaultInMessage as error:  # the column is what it should be
+    except FaultInMessage as error:  # the column itself is valid
         raise FieldError(key, str(error), column="") from None
     except ValueError as error:
         raise FieldError(key, str(error)) from None

@@ -64,10 +64,10 @@ def read_numeral(text: str, decimal: DecimalMark = ".") -> Numeral | None:
     Args:
         text: The text, which may have white space around it.
         decimal: Decimal mark of the other numbers. If it is a point, `4,5` is still a number, since
-            a mark of thousands has three digits behind it.
+            a mark of thousands has three digits after it.
 
     Raises:
-        AmbiguousNumber: A comma has three digits behind it, and points are the decimal marks.
+        AmbiguousNumber: A comma has three digits after it, and points are the decimal marks.
     """
     plain = text.strip().replace("\u2212", "-")
     is_percent = plain.endswith("%")

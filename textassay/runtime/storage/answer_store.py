@@ -1,4 +1,4 @@
-"""The protocol of the stores of answers; `answers.py` has those in a cache folder."""
+"""The protocol of the stores of answers; `answers.py` has the stores in a cache folder."""
 
 from __future__ import annotations
 

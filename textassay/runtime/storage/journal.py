@@ -183,7 +183,7 @@ def _is_complete(line: bytes) -> bool:
 def _mend_last_line(file: BinaryIO) -> None:
     """Cut off a torn last line, or end it if only its line break is missing."""
     end = file.seek(0, os.SEEK_END)
-    # Read backwards in blocks, for the file of a long run may have gigabytes.
+    # Read backwards in blocks, since the file of a long run may have gigabytes.
     start, tail = end, b""
     while start > 0 and b"\n" not in tail:
         size = min(1 << 16, start)

@@ -144,7 +144,7 @@ class LlamaEngine:
             )
         self._memory = self._lib.llama_get_memory(self._context)
         self.batch = _TokenBatch(self._lib, batch, sequences)
-        """What the next `decode` evaluates."""
+        """The tokens that the next `decode` evaluates."""
 
     def _params(self, threads: int, kv: KvType, *, flash: bool) -> Any:
         lib = self._lib
