@@ -24,6 +24,7 @@ from textassay.runtime.calls.traits import (
     AdaptationMemory,
     ModelTraits,
     Sampling,
+    acceptance_key,
     carries,
     choose_effort,
     fit,
@@ -48,7 +49,6 @@ from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     Model,
-    Prompted,
     Request,
     Response,
 )
@@ -88,7 +88,7 @@ class Adaptation:
         self._omitted: set[str] = set()
         """Optional parameters that calls had and that were not sent."""
         self._tried: set[tuple[object, ...]] = set()
-        """The keys of calls (`_shape`) that were answered."""
+        """The keys of calls (`acceptance_key`) that were answered."""
         self._taken: set[str] = set()
         """Parameters of such calls."""
 
@@ -152,11 +152,11 @@ class Adaptation:
 
     def is_tried(self, call: Call) -> bool:
         """Return whether a call with the same parameters was answered, or need not be tried."""
-        return self._in_batches or not self.is_remote or _shape(call) in self._tried
+        return self._in_batches or not self.is_remote or acceptance_key(call) in self._tried
 
     def note_taken(self, call: Call) -> None:
         """Remember that the model takes each parameter of a call."""
-        self._tried.add(_shape(call))
+        self._tried.add(acceptance_key(call))
         self._taken.update(name for name in SUSPECTS if carries(call, name))
 
     def note_answer(self, call: Call, answer: AnyResponse) -> None:
@@ -247,28 +247,6 @@ def signature_of_method(signature: str) -> str:
     """Return a score's signature without the `differences` of its model."""
     difference = r"unsent:[\w,]+|(?:json|functions):words|sent-\w+:\w+"
     return re.sub(rf"\|(?:[^|]+ )?(?:{difference})(?=\||$)", "", signature)
-
-
-def _shape(call: Call) -> tuple[object, ...]:
-    """Return the key of calls that a server accepts or refuses alike."""
-    request, allowance = call.request, call.posting.allowance
-    if not isinstance(request, Request):
-        assert isinstance(request, Prompted)
-        return (type(request), request.temperature, request.effort, allowance)
-    return (
-        request.temperature,
-        request.top_p,
-        request.n,
-        request.logprobs,
-        request.effort,
-        allowance,
-        request.messages[0].role if request.messages else "prompt",
-        request.seed is None,
-        not request.stop,
-        request.json_schema is None,
-        not request.functions,
-        *request.extra,
-    )
 
 
 def _shows_thought(response: AnyResponse) -> bool:

@@ -22,7 +22,14 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.base import Effort, Json, Message
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Posting
 from textassay.runtime.errors import CapabilityError, Refusal
-from textassay.runtime.model import AnyRequest, ChatMessage, ChoicesRequest, Model, Request
+from textassay.runtime.model import (
+    AnyRequest,
+    ChatMessage,
+    ChoicesRequest,
+    Model,
+    Prompted,
+    Request,
+)
 from textassay.runtime.parameters import (
     BY_NAME,
     EFFORTS,
@@ -493,6 +500,28 @@ def carries(call: Call, name: str) -> bool:
         default = BY_NAME[name].default
         return bool(getattr(request, name, default) != default)
     return False
+
+
+def acceptance_key(call: Call) -> tuple[object, ...]:
+    """Return the key of calls that a server accepts or refuses alike."""
+    request, allowance = call.request, call.posting.allowance
+    if not isinstance(request, Request):
+        assert isinstance(request, Prompted)
+        return (type(request), request.temperature, request.effort, allowance)
+    return (
+        request.temperature,
+        request.top_p,
+        request.n,
+        request.logprobs,
+        request.effort,
+        allowance,
+        request.messages[0].role if request.messages else "prompt",
+        request.seed is None,
+        not request.stop,
+        request.json_schema is None,
+        not request.functions,
+        *request.extra,
+    )
 
 
 def reads_logprobs(request: AnyRequest) -> bool:
