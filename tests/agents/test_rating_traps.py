@@ -668,6 +668,43 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
     assert value_of(answer, aspect="fluency") == 4
 
 
+OTHER_TURNS = [
+    " 4\n\nAnnotator 2\n\nFluency: 5\nAnnotator 3",
+    'Fluency: 4\n\nItem 12. "He go."\nFluency: 1',
+    " 4 (fine)\n\n13. It was written by a human.\nRating: 2 (disagree)",
+    "4/5\n\nRate the text's tone from 1 to 5.\nRating: 3",
+    "4\n\nThank you. Now, please rate the tone.\n\nScore: 2",
+    'Rating: 4\n// two slips\n{"text": "He go", "fluency": 1}',
+    "4;\nUPDATE texts SET fluency = 2 WHERE id = 9;",
+    " 4\n\n>>> rate(second)\n1",
+    "It reads well. Rating: 4<|endoftext|>It is dull. Rating: 1",
+    "It earns a 4.<|im_end|>\n<|im_start|>user\nWhat about its end?<|im_end|>\nIt is a 2.",
+    " 6.5 / 10\n\n[clip_020.wav]  8.0 / 10\n[clip_021.wav]",
+]
+
+
+@pytest.mark.parametrize("answer", OTHER_TURNS)
+def test_the_rating_before_another_turn_form_or_record_counts(answer):
+    is_ten = "/ 10" in answer
+    assert value_of(answer, "fluency", (0, 10) if is_ten else FIVE) == (6.5 if is_ten else 4)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "4\n\nLet me check it again. It is not that good: 3",
+        " 4\n\nScore: 3",
+        "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
+        '{"score": 4}\n{"score": 2}',
+        "### Response A\nFluency: 4\n\n### Response B\nFluency: 2",
+        "Rating: 4\n\nStep 2 is vague.\n\nRating: 3",
+        "4\n2",
+    ],
+)
+def test_a_second_rating_without_another_turn_before_it_contests_the_first(answer):
+    assert value_of(answer, "fluency") is None
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -8,13 +8,14 @@ the asked text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import names_rating
-from textassay.agents.reading.values import WINDOW
-from textassay.agents.reading.words import MATERIAL, NOUN, NUMBER, REASONS
-from textassay.lazy import lazy_pattern
+from textassay.agents.reading.values import WINDOW, lower_of
+from textassay.agents.reading.words import MATERIAL, NOUN, NUMBER, REASONS, TEXTS
+from textassay.lazy import lazy_alternatives, lazy_pattern
 
 # Article: ...   Summary 2: ...   ### Response:   [Article]   Q12. ...   Turn 7
 _LABEL = lazy_pattern(
@@ -32,6 +33,37 @@ _USED_BY_JUDGES = lazy_pattern(
 )
 _RATED_BELOW = lazy_pattern(rf"(?i)\s*(?:{NOUN}\s?[:：]\s*)?{NUMBER}(?![ \t]*\w)")
 _LINE_OF_SIGNS = lazy_pattern(r"(?:#{3,}|={3,}|-{3,}|\*{3,})\s*\Z")
+
+
+# a line with which something else begins, in lower case
+_OPENER = lazy_alternatives(
+    r"\n[ \t]*",
+    # Student 2: ...   Annotator 2   (dialogue 31)   Item 12. ...   [sample_019.wav]
+    numbered=rf"(?:[#(\[]{{1,3}}[ \t]?)?(?:(?<=[(\[])(?={TEXTS})|(?={TEXTS}\s\d\d)"
+    r"|(?!(?:step|part|point|paragraph|sentence|line|section|page|version|criterion|aspect|dimension"
+    rf"|stage|check|reason|issue|error|option|{NOUN}|{TEXTS})\b))"
+    r"[^\W\d_]{3,12}[ _][#(]?(?:\d{1,4}|[b-h])"
+    r"(?:[:,)\]]|\.(?:\d+\.)?(?=[ \t]+\S)|[ \t]*\n\s*(?=\S))",
+    # 13. It is clear, of a list that does not begin here
+    item=r"(?:[2-9]|\d\d)[.)][ \t]+(?=[^\W\d_])",
+    # Rate the summary's fluency from 1 to 5.   Thank you. Now, please rate its fluency
+    request=r"[\"“]?(?:(?:thank\syou|thanks|ok(?:ay)?|good)[.,!]\s)?(?:(?:now|next|then|please),?\s){0,3}"
+    r"(?:rate|score|grade|evaluate|assess|translate|classify)\s(?:the|this|how|its|your|into|whether)\b",
+    # >>> rate(text)   // a comment   \end{table}   {"article": ...   UPDATE texts SET n = 2
+    code=r"(?:>{1,3}[ ]?\w|//|\\[a-z]|\}?,?\{\s*[\"\n]|[a-z]+\s[a-z_]+\s[a-z]+\s[a-z_]+\s=)",
+    # Posted by mike on ...   EDIT: ...   Next: ...   Comments (3)
+    page=r"(?:posted\b|re:|edit\b[^:\n]{0,4}:|next:|comments?\s\(\d|(?:was|did)\s(?:this|the)\b[^\n]*\?)",
+)
+
+
+_FIRST_ITEM = lazy_pattern(r"(?m)^\W*1[.)]\s")
+
+
+def openers(plain: str) -> Iterator[int]:
+    """Yield where lines begin that open something else than the judge's answer."""
+    for match in _OPENER.finditer(f"\n{lower_of(plain)}"):
+        if not match[0].strip()[0].isdigit() or not _FIRST_ITEM.search(plain):
+            yield match.start()
 
 
 class _Label(NamedTuple):

@@ -213,6 +213,11 @@ def plain_text(text: str) -> str:
     return _MARKUP.sub(_blank_out, text)
 
 
+def turn_ends(text: str) -> list[int]:
+    """Return where the end-of-turn tokens of an answer begin."""
+    return [match.start() for match in _SPECIAL.finditer(text)]
+
+
 def without_special_tokens(text: str) -> str:
     """Return the text without the end-of-turn tokens that some servers leave in."""
     return _SPECIAL.sub("", text)

@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
-from textassay.agents.reading.continuations import next_example
+from textassay.agents.reading.continuations import next_example, openers
 from textassay.agents.reading.grammar import RankedNumber, chosen_of, readings_of
 from textassay.agents.reading.json_fields import RatingField, read_json_fields
 from textassay.agents.reading.notation import (
     blank_out,
     plain_text,
+    turn_ends,
     with_digits,
     without_enumeration,
     write_as_numbers,
@@ -111,7 +112,7 @@ _NOT_RATED = lazy_alternatives(
 _NUMBERED_TITLE = lazy_pattern(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)")
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
-    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
+    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?(?!\s\w+\sset\b)|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
     r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
 # Rating:
@@ -195,9 +196,49 @@ def _parse(
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
+    if is_unclear or (isinstance(found, Rating) and whole[: found.span[0]].strip()):
+        opening = _opening_verdict(text, whole, question, found)
+        if opening is not None:
+            return opening
     if is_unclear and form == "number" and (written := with_digits(text)) != text:
         return _parse(written, scale, form, aspect, labels)
     return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
+
+
+# 4   3.5/5   3 - Average   4 (good)   5;
+_BARE = lazy_pattern(rf"(?i)\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?(?:\W*\Z|\s?[(–—,;\t-].*)")
+# a rating alone in the first line, or in the next one below a name: user   Rating: 2
+_ALONE = lazy_pattern(rf"(?i)(?:\W*\w*\s*\n)?(?:\w+\s?[:=])?\s*{NUMBER}(?:\s?/\s?\d+)?\W*(?:\n|\Z)")
+
+
+def _opening_verdict(
+    text: str, whole: str, question: _Question, found: Rating | NoRating
+) -> Rating | None:
+    """Return the rating that an answer gives before it goes on with something else.
+
+    None where the rating that was found stands before that.
+    """
+    begin = len(whole) - len(whole.lstrip())
+    cuts = [one for one in sorted([*turn_ends(text), *openers(whole)]) if one > begin]
+    # `{"score": 4}` may be revised by `{"score": 3}`
+    cuts = [one for one in cuts if not whole[begin] == whole[one:].lstrip()[:1] == "{"]
+    cut = cuts[0] if cuts else len(whole)
+    if isinstance(found, Rating) and found.span[0] < cut:
+        return None
+    behind = whole[cut:].lstrip()
+    if _ALONE.match(behind):
+        return None
+    first = _read(whole[:cut].rstrip(), question) if behind else None
+    if isinstance(first, Rating):
+        return None if _is_left_behind(whole, first, found) else first
+    # what continues the line of a prompt
+    end = whole.find("\n", begin)
+    head, rest = whole[: end + 1], whole[end + 1 : cut]
+    if not _BARE.fullmatch(head.strip()) or _DOUBT.search(rest):
+        return None
+    first, again = _read(head, question), _read(rest, question)
+    is_contested = isinstance(again, Rating) or again.reason == "Contradictory"
+    return first if isinstance(first, Rating) and not is_contested else None
 
 
 # [RESULT] 3   \boxed{4}

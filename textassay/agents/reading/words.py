@@ -112,7 +112,7 @@ FOREIGN = (
 """Names of a rating in other languages than English, in which a judge may answer."""
 REASONS = (
     r"(?i:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
-    r"|evidence|notes?)\s?[:：]"
+    r"|evidence|notes?)\s?[:：=]"
 )
 """Names of an explanation, before a colon."""
 TEXTS = any_of(
