@@ -239,9 +239,7 @@ def check_mean(
     # at most a threshold is at least its opposite, of opposite scores
     sign = -1 if kind == "at_most" else 1
     verdict, note = verdict_on(advantage(interval, falls=sign < 0), sign * threshold), ""
-    if verdict == "holds" and (
-        note := _objection(run, list(examples.values()), aspect, scale, threshold, sign)
-    ):
+    if verdict == "holds" and (note := _objection(run, aspect, scale, threshold, sign)):
         verdict = "inconclusive"
     losses = map(_Loss, (-sign * values).tolist(), scored)
     lines = _worst("the worst scores:", _sort_losses(losses, examples), examples)
@@ -274,7 +272,6 @@ def _check_threshold(scale: Scale | None, aspect: str, threshold: float, kind: s
 
 def _objection(
     run: Run,
-    examples: Sequence[Example],
     aspect: str,
     scale: Scale | None,
     threshold: float,
@@ -282,12 +279,14 @@ def _objection(
 ) -> str:
     """Return in words that people's mean is on the wrong side of a threshold, else an empty text.
 
-    Also empty if there are no ratings of the judged texts, or they have another scale: `join` would
-    raise then, but a gate decides by the scores alone.
+    Also empty if there are no ratings of the judged texts, or they have another scale, such as pass
+    and fail: `join` would raise then, but a gate decides by the scores alone.
     """
-    if scale is None or not any(example.human or example.annotators for example in examples):
+    if scale is None:
         return ""
-    people = People(examples).of_texts({score.id: score.text_digest for score in run})
+    people = People(run.judged).of_texts({score.id: score.text_digest for score in run})
+    if aspect not in run.labels and scale != (0, 1) and people.are_words(aspect):
+        return ""
     ratings = people.ratings(aspect)
     rated = np.isfinite(ratings)
     values = ratings[rated]

@@ -355,6 +355,20 @@ def test_a_data_set_whose_first_row_has_no_score_is_one(tmp_path, name):
     assert found.agreement.n == 19
 
 
+def test_whole_numbers_with_a_decimal_are_the_same_ids(tmp_path):
+    """Data frames with a gap write them so; in a CSV file they may also be names such as 2.0."""
+    rows = [{"id": at, "human": {"ok": at % 5}} for at in range(20)]
+    path = tmp_path / "scores.jsonl"
+    path.write_text(
+        "".join(json.dumps({"id": float(at), "aspect": "ok", "value": at % 4}) + "\n"
+                for at in range(20))
+    )  # fmt: skip
+    [found] = agreement.agreement_table(path, rows, bootstrap=0).rows
+    assert found.agreement.n == 20
+    with pytest.raises(DataError, match="drop it"):
+        agreement.agreement_table(path, [{**row, "id": f"{row['id']}.0"} for row in rows])
+
+
 @pytest.mark.parametrize("content", ["id,ok,tone\nq1,3,4\n", "id,value\nq1,3\n"])
 def test_a_file_without_scores_is_refused_with_what_it_needs(tmp_path, content):
     path = tmp_path / "scores.csv"

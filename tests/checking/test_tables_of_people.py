@@ -305,6 +305,16 @@ def test_one_row_per_rating_becomes_a_column_per_rater(tmp_path):
     assert only_row(rows, human="a,b").pair.human == "a, b"
 
 
+def test_rows_of_one_text_by_unknown_people_count_as_one_source():
+    rows = [
+        {"id": f"t{t.number}", "who": name, "rating": rating, "judge_score": t.judge}
+        for t in texts()
+        for name, rating in zip("abc", t.raters, strict=True)
+    ]
+    row = only_row(rows)
+    assert (row.n, row.groups) == (3 * N, N)
+
+
 def test_one_row_per_score_becomes_a_judge_per_name():
     rows = [
         {"id": t.number, "judge": name, "score": score, "human": t.raters[0]}

@@ -162,10 +162,21 @@ async def test_comparisons_of_other_texts_are_not_ranked(tmp_path):
         assert len(ranking.other_texts) == 2
 
 
-def test_equal_sources_are_one_source_without_a_group():
+@pytest.mark.parametrize(
+    "material",
+    [
+        {"source": "sentence {}"},
+        {"source": "What is in it?", "images": ["https://a.org/{}.png"]},
+        {"context": "document {}"},
+        {"messages": [{"role": "user", "content": "question {}"}]},
+    ],
+)
+def test_equal_sources_are_one_source_without_a_group(material):
     rows = [
-        {"id": f"x{i}", "output": f"text {i}", "source": f"sentence {i % 4}"} for i in range(16)
-    ]
+        {"id": f"x{i}", "output": f"text {i}",
+         **json.loads(json.dumps(material).replace("{}", str(i % 4)))}
+        for i in range(16)
+    ]  # fmt: skip
     named = sources_by_id(Examples(rows))
     assert len(set(named.values())) == 4
     assert len(set(People(rows).groups)) == 4

@@ -11,6 +11,7 @@ import pytest
 import textassay
 from textassay import Aspect, Example, Run, Score, ScriptedModel
 from textassay.gates import JudgeError, check_mean, check_not_worse
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 
@@ -63,6 +64,19 @@ def test_a_judge_against_whom_people_speak_proves_nothing(ratings, verdict, how)
         verdict == "inconclusive"
     )
     assert check_mean(run, "coherence", 4.5).verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"), [(["pass"], "holds"), ([True], "holds"), ([1], "inconclusive")]
+)
+def test_passed_is_no_grade(given, verdict):
+    """A share of texts that pass cannot be compared with a mean on a scale from 1 to 5."""
+    rows = [
+        {"id": f"t{at}", "output": f"Text number {at}.", "human": {"coherence": rating}}
+        for at, rating in enumerate(given * 4)
+    ]
+    run = Run(folder=None, scores=list(run_of([4] * 30 + [3, 5] * 5)), examples=Examples(rows))
+    assert check_mean(run, "coherence", 3.5).verdict == verdict
 
 
 def test_of_equal_losses_the_first_in_the_data_comes_first():

@@ -128,6 +128,29 @@ def test_inconclusive_has_a_status_of_its_own(suite, chosen, status):
     assert run(suite, "-k", chosen).ret == status
 
 
+@pytest.mark.parametrize(
+    ("expected", "chosen", "inconclusive", "outcome", "status"),
+    [
+        ("strict=False", "bad", "fail", "xfailed", 0),
+        ("strict=False", "open", "fail", "xfailed", 0),
+        ("strict=False", "broken", "fail", "xfailed", 0),
+        ("strict=False", "open", "pass", "xpassed", 0),
+        ("strict=True", "open", "pass", "failed", 1),
+    ],
+)
+def test_an_expected_failure_is_reported_by_pytest(
+    suite, expected, chosen, inconclusive, outcome, status
+):
+    """What an inconclusive check or a judge's error would be called is not shown in its place."""
+    tests = TESTS.replace("pytestmark = ", f"pytestmark = [pytest.mark.xfail({expected}), ")
+    suite.makepyfile(test_expected=tests.replace("(1.0, 1.0))\n)", "(1.0, 1.0))\n)]"))
+    result = run(
+        suite, "test_expected.py", "-k", chosen, f"--textassay-inconclusive={inconclusive}"
+    )
+    assert result.ret == status
+    assert f"1 {outcome}" in result.stdout.lines[-1]
+
+
 def test_replay_asks_no_model(suite, monkeypatch):
     """In CI recorded answers are replayed, without key or price; the rest is an error."""
     assert run(suite, "-k", "good").ret == 0

@@ -8,6 +8,7 @@ aspects by their names, or by a map.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -450,6 +451,10 @@ class People:
         single = [ratings.get(aspect, ()) for ratings in self.annotators]
         return labels_given(single, [ratings.get(aspect) for ratings in self._human], scale)
 
+    def are_words(self, aspect: str) -> bool:
+        """Return whether people gave words, such as pass and fail."""
+        return any(self._reader.are_words(field, aspect) for field in ("human", "annotators"))
+
     def yes_no_words(self, aspect: str) -> LabelScale:
         """Return the words for no and yes that people used."""
         return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
@@ -551,10 +556,7 @@ def _check_shared_texts(scored: Collection[str], people: People) -> None:
     if {*scored} & {*people.ids}:
         return
     if not scored:
-        raise DataError(
-            "no scores were found: a file of scores has the fields 'id', 'aspect' and 'value', or"
-            " fields 'metrics.NAME'"
-        )
+        raise DataError("no scores were found")
     if people.other_texts:
         raise DataError(
             f"the data have other texts than were judged: {len(people.other_texts)} rows have ids"
@@ -563,8 +565,15 @@ def _check_shared_texts(scored: Collection[str], people: People) -> None:
         )
     raise DataError(
         f"no id occurs in both scores and data: the scores have {some_ids(scored)}, the data"
-        f" {some_ids(people.ids)}; give the data that were scored"
+        f" {some_ids(people.ids)}; give the data that were scored{_hint(scored, people.ids)}"
     )
+
+
+def _hint(*sides: Collection[str]) -> str:
+    """Return advice if all ids of one side are whole numbers with a decimal."""
+    if any(ids and all(re.fullmatch(r"\d+\.0", id_) for id_ in ids) for ids in sides):
+        return "; pandas writes whole numbers with a decimal if one is missing: drop it"
+    return ""
 
 
 def join_notes(

@@ -128,9 +128,25 @@ def read_judge(
         by_id.pop(row.id, None)
         if row.value is not None:
             by_id[row.id] = row.signature
+    if not scores:
+        raise no_scores(source)
     for aspect, by_id in signatures.items():
         check_one_judge(aspect, dict.fromkeys(by_id.values()))
     return scores
+
+
+def no_scores(source: object) -> DataError:
+    """Return the error about a source without scores, with the way to name their column."""
+    hint = (
+        ": a file of scores has the fields 'id', 'aspect' and 'value', or fields 'metrics.NAME';"
+        ' name other columns: fields={COLUMN: "metrics.NAME"}'
+    )
+    if isinstance(source, Examples):
+        if unused := source.check().unused_map:
+            hint = f"; no row has the field {min(unused)!r} that the field map names"
+    elif run_folder(source) or not isinstance(source, str | Path):
+        hint = ""
+    return DataError(f"{source} contains no scores{hint}")
 
 
 def read_labels(source: object) -> dict[str, LabelScale]:
@@ -361,9 +377,10 @@ def _run_rows(file: Path) -> Iterator[tuple[int, Any]]:
 
 def _name(row: dict[str, Any], field: str, where: str) -> str:
     value = row.get(field)
-    # other tools write numeric ids; bool is a subclass of int and would become "True"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    # other tools write numeric ids, and data frames with gaps write them as floats; bool is a
+    # subclass of int and would become "True"
+    if type(value) is int or (type(value) is float and value.is_integer()):
+        return str(int(value))
     if not isinstance(value, str) or not value:
         raise DataError(f"{where}, field {field!r}: must be a non-empty string, not {value!r}")
     return value

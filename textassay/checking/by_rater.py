@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from textassay.checking import vocabulary
 from textassay.checking.column_names import Side, repeats
 from textassay.checking.table_reader import RawTable, are_names, read_cells
-from textassay.runtime.column_names import RATERS, columns_named
+from textassay.runtime.column_names import ITEMS, RATERS, columns_named
 
 
 def spread_raters(table: RawTable) -> RawTable:
@@ -22,7 +22,7 @@ def spread_raters(table: RawTable) -> RawTable:
 def _spread_named(table: RawTable, names: Sequence[str], side: Side) -> RawTable:
     repeating = [name for name, cells in table.columns.items() if repeats(cells)]
     raters = columns_named(names, repeating)
-    items = columns_named(vocabulary.names("item"), repeating)
+    items = columns_named((*ITEMS, "doc_id"), repeating)
     if not raters or not items:
         return table
     who, item = raters[0], items[0]

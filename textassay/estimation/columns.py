@@ -21,6 +21,7 @@ from textassay.agreement.records import (
     ScoreSource,
     check_one_judge,
     level_shares,
+    no_scores,
     read_labels,
     read_score_rows,
 )
@@ -100,12 +101,7 @@ def read_judged(
         of_aspect.scales[row.scale] = None
         of_aspect.shares[row.id] = level_shares(row)
     if not judged:
-        hint = ""
-        if isinstance(source, Examples):
-            hint = '; name their column: fields={COLUMN: "metrics.NAME"}'
-            if unused := source.check().unused_map:
-                hint = f"; no row has the field {min(unused)!r} that the field map names"
-        raise DataError(f"{source} contains no scores{hint}")
+        raise no_scores(source)
     for name, of_name in judged.items():
         if reader.are_words("metrics", name) and not any(of_name.scales):
             last = len(labels.get(name, YES_NO).names) - 1

@@ -85,9 +85,10 @@ def read_table(
 def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...]:
     """Return the human aspects to learn."""
     if not info.human:
+        of_parts = " (ratings of a conversation do not rate its turns and calls)"
         raise DataError(
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
-            " (ratings of a conversation do not rate its turns and calls)"
+            f"{of_parts if info.unit != 'conversation' else ''}"
         )
     aspects = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
     for name in aspects:

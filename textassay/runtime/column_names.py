@@ -84,9 +84,12 @@ kept in `meta`.
 values fit."""
 RATERS = (
     "rater", "rater_id", "annotator", "annotator_id", "worker", "worker_id", "reviewer",
-    "reviewer_id", "assessor", "expert", "coder", "bewerter", "person", "user", "user_id",
+    "reviewer_id", "assessor", "expert", "coder", "labeler", "labeler_id", "participant",
+    "participant_id", "bewerter", "person", "user", "user_id",
 )  # fmt: skip
 """Names of the column of raters in tables with a row per rating, the surest first."""
+ITEMS = ("id", "item", "item_id", "text_id", "example_id", "sample_id", "uid", "qid")
+"""Names of the column of rated texts in such tables."""
 
 
 def plain_name(name: str) -> str:

@@ -310,6 +310,15 @@ def test_the_column_of_raters_can_be_mapped():
         Examples(rows[:1], fields=fields).check()
 
 
+@pytest.mark.parametrize("name", ["ID", "item_id", "textId", "uid"])
+def test_the_column_of_rated_texts_may_have_another_name(name):
+    rows = [
+        {name: "a", "output": "x", "labeler": who, "human.coherence": rating}
+        for who, rating in (("ann", 1), ("bob", 3))
+    ]
+    assert read(rows) == {"a": ((1.0, 3.0), 2.0)}
+
+
 def test_raters_keep_their_places_in_rows_that_lack_some_or_have_another_order():
     for names in (("c.ann", "c.bob"), ("r1", "r2")):
         ann, bob = (name.replace("c.", "annotators.c.") for name in names)

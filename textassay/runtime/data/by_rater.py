@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.column_names import RATERS, columns_named
+from textassay.runtime.column_names import ITEMS, RATERS, columns_named
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader
@@ -23,14 +23,16 @@ def one_row_per_example(
     """Return the table with a row per text if its rows name raters, else `None`.
 
     Such a table has a column of raters (by its name, or mapped to `rater`), repeated values of
-    `id`, and ratings in columns such as `human.coherence`, or in the columns `aspect` and `value`.
+    `id` or another of `ITEMS`, and ratings in columns such as `human.coherence`, or in the columns
+    `aspect` and `value`.
     `fixed_columns` names other columns with equal values in all rows of a text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
         return None
     unmapped = [key for key in first if isinstance(key, str) and key not in fields]
-    id_ = next((key for key in (*fields, *unmapped) if fields.get(key, key) == "id"), "")
+    mapped_ids = [key for key, ours in fields.items() if ours == "id"]
+    id_ = next((key for key in (*mapped_ids, *columns_named(ITEMS, unmapped)) if key in first), "")
     named = [key for key, ours in fields.items() if ours == RATER]
     by_name = columns_named(RATERS, unmapped)
     rater = next((key for key in (*named, *by_name) if key in first), "")
@@ -79,7 +81,7 @@ class RowsByRater(RowSource):
             key: ours
             for key, ours in fields.items()
             if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
-        }
+        } | {id_: "id"}
         """The part of the field map that applies to the joined rows."""
 
     def rows(self) -> Iterator[Numbered]:

@@ -39,8 +39,12 @@ def may_be_one_text(digest: str, other: str) -> bool:
 
 
 def source_digest(example: Example) -> str | None:
-    """Return 16 hex digits of the source text; `None` for an example without one."""
-    return _digest_words(example.source or "") or None
+    """Return 16 hex digits of the source text and its images, or else of the context.
+
+    `None` for an example without any of them.
+    """
+    source = " \0 ".join([example.source or "", *(image.key for image in example.images)])
+    return _digest_words(source) or _digest_words(example.context or "") or None
 
 
 def material_digests(example: Example) -> tuple[str, str, str]:

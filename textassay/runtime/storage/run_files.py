@@ -187,6 +187,8 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
         )
         note = hint if any(folder.glob(f"shard-*/{MANIFEST}")) else ""
         raise RunFolderError(f"{folder} contains no run: it has no {name}{note}") from error
+    except NotADirectoryError as error:
+        raise RunFolderError(f"{folder} is a file; give the folder of a run") from error
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
     number = value.get("format") if isinstance(value, dict) else None
