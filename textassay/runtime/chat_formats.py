@@ -16,6 +16,8 @@ from textassay.runtime.conversation import (
     Passage,
     ToolCall,
     as_json_text,
+    calls_as_text,
+    last_answer,
     passages_text,
 )
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
@@ -111,6 +113,41 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
         except ValueError as error:
             raise FaultInMessage(f"message {number}: {error}") from None
     return tuple(messages)
+
+
+def read_response(
+    value: Any, images: ImageReader | None = None
+) -> tuple[ConversationMessage, ...] | None:
+    """Return the messages of an output that is a model's response, or a part of one.
+
+    It is `None` for any other value.
+    """
+    while isinstance(value, Mapping) and not looks_like_messages([value]):
+        # of OpenAI (chat and responses), Bedrock and Gemini
+        names = ("choices", "candidates", "output", "content")
+        value = next((value[name] for name in names if value.get(name)), None)
+        if isinstance(value, list) and not looks_like_messages(value):
+            value = value[0]
+    if isinstance(value, Mapping):
+        value = [value]
+    if looks_like_messages(value):
+        return read_messages(value, images)
+    parts = value if isinstance(value, list | tuple) else ()
+    if parts and all(isinstance(_own(part, "function"), Mapping) for part in parts):
+        return read_messages([{"role": "assistant", "tool_calls": parts}], images)
+    if any(_kind(part).endswith(_CALL_TYPES) for part in parts):
+        return read_messages([{"role": "assistant", "content": parts}], images)
+    return None
+
+
+def _own(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, Mapping) else None
+
+
+def text_of(answers: Sequence[ConversationMessage]) -> str | None:
+    """Return the text of an output that is a list of messages, or else its calls."""
+    texts = (m.content for m in reversed(answers) if m.content.strip())
+    return last_answer(answers) or calls_as_text(answers) or next(texts, None)
 
 
 def read_passages(value: Any) -> tuple[Passage, ...]:

@@ -345,6 +345,26 @@ def test_every_answer_of_promptfoo_is_kept(tmp_path: Path) -> None:
     assert found.empty == 2
 
 
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ([{"type": "function", "function": {"name": "f", "arguments": "{}"}}], "f({})"),
+        ([{"functionCall": {"name": "f", "args": {}}}], "f({})"),
+        ([{"text": "I look."}, {"functionCall": {"name": "f", "args": {}}}], "I look.\nf({})"),
+        ({"role": "assistant", "content": [{"toolUse": {"name": "f", "input": {}}}]}, "f({})"),
+        ([{"type": "function_call", "name": "f", "arguments": "{}"}], "f({})"),
+        ({"role": "assistant", "content": "Noon."}, "Noon."),
+        ({"answer": "noon"}, '{"answer": "noon"}'),
+        ([{"name": "f"}], '[{"name": "f"}]'),
+    ],
+)
+def test_calls_of_tools_in_answers_are_calls(tmp_path: Path, output: Any, text: str) -> None:
+    """In the forms of the providers, which promptfoo keeps; other JSON stays JSON."""
+    path = written(tmp_path, promptfoo({"output": output}))
+    (row,) = read_results("promptfoo", path).rows
+    assert row["output"] == text
+
+
 def test_repeated_tests_of_promptfoo_are_one_group_by_their_variables(tmp_path: Path) -> None:
     summary = promptfoo(*[{"output": f"x{n}"} for n in range(4)])
     for at, one in enumerate(summary["results"]["results"]):

@@ -21,14 +21,14 @@ from textassay.runtime.chat_formats import (
     read_calls,
     read_messages,
     read_passages,
+    read_response,
     read_tools,
     short_repr,
+    text_of,
 )
 from textassay.runtime.column_names import ALIASES, BY_PLACE, GENERIC, LESS_CLEAR, plain_name
 from textassay.runtime.conversation import (
     ConversationMessage,
-    calls_as_text,
-    last_answer,
     passages_text,
 )
 from textassay.runtime.data.cells import KEYED, FieldError, list_or_text
@@ -258,8 +258,9 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields["source"] = chat
     elif chat is not None:
         messages = read_messages(chat, images)
-    if isinstance(source, Mapping) and source.keys() == {"messages"}:
-        fields["source"] = source = source["messages"]
+    if isinstance(source, Mapping) and len(source) == 1:
+        inner = source.get("messages", source.get("contents"))
+        fields["source"] = source = source if inner is None else inner
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"), images)
         follows = chat is None and isinstance(output, str) and bool(output.strip())
@@ -271,29 +272,23 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         and source.strip() in {m.content.strip() for m in messages}
     ):
         del fields["source"]  # it is shown as a message
-    answers = _answer_messages(output, images)
+    answers = read_response(output, images)
     if answers is not None:
         fields.pop("output")
         messages = _in_order(messages, answers)
-        fields["output"] = _text_of(answers)
+        fields["output"] = text_of(answers)
         if isinstance(source, str) and source.strip() in {m.content.strip() for m in answers}:
             fields.pop("source", None)
     if messages:
         fields["messages"] = messages
 
 
-def _text_of(answers: Sequence[ConversationMessage]) -> str | None:
-    """Return the text of an output that is a list of messages."""
-    texts = (m.content for m in reversed(answers) if m.content.strip())
-    return last_answer(answers) or calls_as_text(answers) or next(texts, None)
-
-
 def read_other_output(fields: dict[str, Any], images: ImageReader) -> None:
     """Take the text of a second output that is a list of messages, as for the first."""
     meta = fields.get("meta") or {}
     other = meta.get(OTHER_OUTPUT)
-    if (answers := _answer_messages(other, images)) is not None:
-        fields["meta"] = {**meta, OTHER_OUTPUT: _text_of(answers)}
+    if (answers := read_response(other, images)) is not None:
+        fields["meta"] = {**meta, OTHER_OUTPUT: text_of(answers)}
     elif isinstance(other, list | Mapping):
         raise FieldError(
             OTHER_OUTPUT,
@@ -322,19 +317,6 @@ def unread_names(messages: Any) -> set[str]:
             or (name in CALL_FIELDS and isinstance(parse_text(value), str))
         )
     }
-
-
-def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
-    """Return the messages of an output that is a model's response or messages instead of a text."""
-    while isinstance(output, Mapping):
-        if looks_like_messages([output]):
-            return read_messages([output], images)
-        # of OpenAI (chat and responses), Bedrock and Gemini
-        names = ("choices", "candidates", "output", "content")
-        output = next((output[name] for name in names if output.get(name)), None)
-        if isinstance(output, list) and not looks_like_messages(output):
-            output = output[0]
-    return read_messages(output, images) if looks_like_messages(output) else None
 
 
 def _end_before_question(messages: Sequence[ConversationMessage], output: Any) -> bool:

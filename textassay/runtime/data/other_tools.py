@@ -30,7 +30,9 @@ from textassay.runtime.chat_formats import (
     message_text,
     read_messages,
     read_passages,
+    read_response,
     short_repr,
+    text_of,
 )
 from textassay.runtime.column_names import RETRIEVED, plain_name
 from textassay.runtime.conversation import calls_as_text
@@ -478,9 +480,18 @@ def _text(content: Any) -> str | None:
 
 
 def _as_answer(value: Any) -> str | None:
-    """Return an answer as text, a value of another type as JSON; `None` if it is missing."""
+    """Return an answer as text, also of a model's response; a value of another type as JSON.
+
+    It is `None` if it is missing.
+    """
     if value is None or isinstance(value, str):
         return value
+    if response := read_response(value):
+        # a call at its end is a part of the answer
+        calls = calls_as_text(response[-1:])
+        return (
+            "\n".join(filter(None, (response[-1].content, calls))) if calls else text_of(response)
+        )
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -525,6 +536,8 @@ def _prompt_fields(prompt: Any) -> dict[str, Any]:
     # lm-eval writes the JSON of a chat as the only item of a list
     is_item = isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str)
     chat = _parse(prompt[0] if is_item else prompt)
+    if isinstance(chat, Mapping):
+        chat = chat.get("messages", chat.get("contents"))
     return {"messages": chat} if looks_like_messages(chat) else {"source": _text(prompt)}
 
 
