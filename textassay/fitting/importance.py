@@ -373,7 +373,7 @@ def _lead(gains: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
     measure = "labels" if of_labels else measure
     if len(ranked) < 2:
         return
-    (best, name), (second, _) = sorted(ranked, reverse=True)[:2]
+    (best, name), (second, other) = sorted(ranked, key=lambda one: one[0], reverse=True)[:2]
     lead = scale * (best - second)
     # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 of r, and
     # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
@@ -393,7 +393,10 @@ def _lead(gains: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
             "with such a lead, use the best juror alone, asked several times at a temperature "
             "above 0, or learned weights"
         )
-    yield f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one: {verdict}."
+    order = f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one"
+    if not lead:
+        order = f"{name} and {other} are equal in {measure}, {best:.3f}"
+    yield f"{order}: {verdict}."
 
 
 def juries(
