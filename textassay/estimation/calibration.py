@@ -310,7 +310,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         name += f" vs {report['human']}"
     keys = ("bias", "mean_absolute_error", "pearson", "spearman", "kendall")
     rows = [_Measure(key.replace("_", " "), before[key], after[key]) for key in keys]
-    notes = ["calibrated: by maps learned from other sources"]
+    notes = ["calibrated: by maps learned from other sources; ranks are those of the whole map"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
         raw = brier["raw"] and Estimate(**brier["raw"])
@@ -367,13 +367,17 @@ def _weights(columns: Columns) -> Floats | None:
 
 
 def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
-    """Return agreement and error before and after; after is cross-fitted."""
+    """Return agreement and error before and after; after is cross-fitted.
+
+    Rank correlations are those of the whole map: maps of several folds give equal scores different
+    values, and an order that no map has.
+    """
     after = learned.cross_fitted
     return {
         name: {
             "pearson": pearson(values, y),
-            "spearman": spearman(values, y),
-            "kendall": kendall(values, y),
+            "spearman": spearman(final, y),
+            "kendall": kendall(final, y),
             "bias": float((values - y).mean()),
             "mean_absolute_error": float(np.abs(values - y).mean()),
             "distinct": len(np.unique(final)),
