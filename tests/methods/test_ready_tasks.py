@@ -191,3 +191,16 @@ async def test_what_is_compared_with_a_source_has_no_score_without_one(task, nee
     [message] = [score.error.message for score in run if score.error]
     assert message.endswith("; if story contains it, map it: fields={NAME: 'source'}")
     assert "The museum is closed." in judge.requests[-1].text
+
+
+@pytest.mark.parametrize(
+    "context", ["The museum is closed.", ["The museum is closed.", "It rains."]]
+)
+async def test_a_context_is_the_source_of_a_question_that_names_the_source(context):
+    rows = [{"output": "It is closed.", "context": context}]
+    judge = ScriptedModel(lambda request: "Yes")
+    [score] = await textassay.evaluate(
+        rows, method="decomp-eval", task="summarization", aspects=["consistency"], model=judge
+    )
+    assert score.value == 1
+    assert "The museum is closed." in judge.requests[-1].text.partition("document: ")[2]

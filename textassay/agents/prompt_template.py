@@ -88,6 +88,18 @@ class Task(Message):
         return self if members == self.aspects else self.model_copy(update={"aspects": members})
 
 
+def with_source(task: Task, example: Example, aspect: Aspect) -> Example:
+    """Return an example with its context as the source, if an aspect needs either of them.
+
+    Published questions and prompts name the source alone.
+    """
+    has_source = has_field(example, "source") or not has_field(example, "context")
+    if has_source or "source or context" not in task.needs.get(aspect.name, ()):
+        return example
+    given = {"source": example.context, "context": None, "passages": ()}
+    return example.model_copy(update=given)
+
+
 def has_field(example: Example, field: str) -> bool:
     """Return whether an example has a field, or messages or images with the same content.
 

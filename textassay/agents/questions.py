@@ -26,6 +26,7 @@ from textassay.agents.prompt_template import (
     fence_texts,
     join_messages,
     plain_texts,
+    with_source,
 )
 from textassay.agents.typed_questions import (
     QuestionBatcher,
@@ -257,7 +258,7 @@ class SentenceQuestions:
     ) -> QuestionSet:
         """Return the questions about an output with these sentences."""
         task = self.template.task
-        example = self.template.prepare(example)
+        example = with_source(task, self.template.prepare(example), aspect)
         if not example.output.strip():
             return QuestionSet(missing=EMPTY)
         texts = _texts(example)
