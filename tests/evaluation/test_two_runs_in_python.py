@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from textassay import Run, evaluate
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.settings import Settings
 from textassay.testing import ScriptedModel
 
@@ -84,6 +84,25 @@ async def test_rows_without_ids_in_common_cannot_be_named(tmp_path):
     old = await judged(without, out=tmp_path / "old")
     new = await judged(changed, out=tmp_path / "new")
     assert "no id is on both sides" in str(new.changes(old))
+
+
+async def test_scores_that_one_of_the_runs_lacks_are_counted():
+    old = await judged(OLD)
+    silent = ScriptedModel(lambda request: "No rating.")
+    new = await evaluate(OLD, method="llm-score", aspects="fluency", model=silent)
+    changes = new.changes(old)
+    assert (len(changes), changes.unscored) == (0, 24)
+    assert "without a score in one of the runs: 24" in str(changes)
+
+
+@pytest.mark.parametrize("other", [None, pd.DataFrame(OLD), Run()])
+async def test_what_is_no_run_is_refused_in_words(other, tmp_path):
+    old = await judged(OLD[:2])
+    with pytest.raises(DataError, match=r"is no run; give a Run|contains no scores"):
+        old.compare(other)
+    if isinstance(other, pd.DataFrame):
+        with pytest.raises(DataError, match="a DataFrame is no run"):
+            old.report(tmp_path / "p.html", other)
 
 
 async def test_a_run_writes_its_page(both, tmp_path):

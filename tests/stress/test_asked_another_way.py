@@ -9,6 +9,7 @@ import pytest
 from benchmarks.planted_judges import texts
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data import Examples
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun
@@ -17,16 +18,17 @@ from textassay.stress.runner import reverse_labels
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 
 
-async def stressed(tests, judge):
+async def stressed(tests, judge, examples=None, **more):
     request = RunRequest(
         method="llm-score",
         task="summarization",
         aspects=("coherence",),
         settings=Settings(cache=False),
+        **more,
     )
     model = ScriptedModel(judge, capabilities=Capabilities(n=True))
     plan = StressPlan(request=request, tests=tests)
-    result = await StressRun(plan, examples=texts(24), models={"": model}).run()
+    result = await StressRun(plan, examples=examples or texts(24), models={"": model}).run()
     return {row.test: row for row in result.rows}
 
 
@@ -108,3 +110,11 @@ def test_labels_are_listed_the_other_way_around():
         f"{text}\nChoose one:\nC. 3, the highest rating\nB. 2\nA. 1, the lowest rating\nNow."
     )
     assert "from E (best) to A (worst)" in reverse_labels("the letter from A (worst) to E (best)")
+
+
+async def test_a_field_map_is_applied_to_the_originals_alone():
+    """Edited copies are examples already, as are any that a program gives."""
+    fields = {"reply": "output", "coh": "human.coherence"}
+    rows = [{"id": example.id, "reply": example.output} for example in texts(6)]
+    found = await stressed(("length",), fair, Examples(rows, fields=fields), fields=fields)
+    assert found["padded"].n == 6

@@ -107,7 +107,7 @@ def pair_names(
     if not human:
         raise DataError(
             "the data contain no human ratings; give them in the field 'human', or name another"
-            " file that has them (ratings=FILE, on the command line after the run)"
+            " file that has them (on the command line after the run, in Python human=)"
         )
     mapped = _by_score(aspect_map)
     for score, targets in mapped.items():

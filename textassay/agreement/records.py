@@ -146,7 +146,8 @@ def no_scores(source: object) -> DataError:
             hint = f"; no row has the field {min(unused)!r} that the field map names"
     elif run_folder(source) or not isinstance(source, str | Path):
         hint = ""
-    return DataError(f"{source} contains no scores{hint}")
+    is_named = isinstance(source, str | Path | Examples)
+    return DataError(f"{source if is_named else 'the run'} contains no scores{hint}")
 
 
 def read_labels(source: object) -> dict[str, LabelScale]:

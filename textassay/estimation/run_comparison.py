@@ -107,6 +107,8 @@ class Changes(Displayed, Sequence[ScoreChange]):
     rows: tuple[ScoreChange, ...]
     unchanged: int = 0
     """Number of scores that are equal in both runs."""
+    unscored: int = 0
+    """Number of scores that are missing in one of the runs, or in both."""
 
     def __getitem__(self, at: Any) -> Any:
         return self.rows[at]
@@ -151,9 +153,10 @@ class Changes(Displayed, Sequence[ScoreChange]):
         rows = self._first(most)
         worse, better = len(self.worse), len(self.better)
         counts = f"worse on {worse:,} scores, better on {better:,} and equal on {self.unchanged:,}"
-        if self.rows or self.unchanged:
-            notes = [Note(f"a is {counts}")]
-        else:
+        notes = [Note(f"a is {counts}")]
+        if self.unscored:
+            notes.append(Note(f"without a score in one of the runs: {self.unscored:,}"))
+        elif not self.rows and not self.unchanged:
             notes = [Note("no id is on both sides: give the texts of both runs the same ids")]
         if len(rows) < len(self.rows):
             notes.insert(0, more_rows(len(self.rows) - len(rows)))
@@ -427,13 +430,14 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     """Return the texts of both runs whose scores differ: losses of the first run first."""
     people = a.people or b.people
     systems = dict(zip(people.ids, people.systems, strict=True)) if people else {}
-    by_gain, unchanged = list[tuple[float, ScoreChange]](), 0
+    by_gain, unchanged, unscored = list[tuple[float, ScoreChange]](), 0, 0
     for aspect in aspects:
         first, second = a.judged[aspect], b.judged[aspect]
         up = -1 if aspect in a.lower_is_better else 1
         for id_, value in first.values.items():
             other = second.values.get(id_)
             if value is None or other is None:
+                unscored += id_ in second.values
                 continue
             if value == other:
                 unchanged += 1
@@ -450,4 +454,4 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     # equal changes in the order of the data: scores are in the order in which judges answered
     places = {id_: place for place, id_ in enumerate(systems)}
     by_gain.sort(key=lambda pair: (pair[0], places.get(pair[1].id, len(places))))
-    return Changes(tuple(change for _, change in by_gain), unchanged)
+    return Changes(tuple(change for _, change in by_gain), unchanged, unscored)

@@ -16,7 +16,7 @@ from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
@@ -155,6 +155,16 @@ class Summary(dict[str, Any], Displayed):
         return [table_of(AspectMean, means, title=title)]
 
     __str__ = Displayed.__str__
+
+
+def _open_run(run: Run | str | Path) -> Run:
+    if isinstance(run, Run):
+        return run
+    if not isinstance(run, str | Path):
+        raise DataError(
+            f"a {type(run).__name__} is no run; give a Run, as evaluate returns it, or a run folder"
+        )
+    return Run(run)
 
 
 class Run(Displayed):
@@ -296,7 +306,7 @@ class Run(Displayed):
         # imported here, since a plain run needs no statistics
         from textassay.estimation.run_comparison import compare_sides
 
-        second = other if isinstance(other, Run) else Run(other)
+        second = _open_run(other)
         a, b = (run._side(human, fields, by) for run in (self, second))
         return compare_sides(
             a, b, unpaired=a.people is not None and b.people is not None,
@@ -315,7 +325,7 @@ class Run(Displayed):
         """
         from textassay.estimation.run_comparison import changes_between
 
-        second = other if isinstance(other, Run) else Run(other)
+        second = _open_run(other)
         a, b = self._side(), second._side()
         return changes_between(a, b, [name for name in a.judged if name in b.judged])
 
@@ -345,11 +355,9 @@ class Run(Displayed):
         from textassay.report import write_report
 
         with ExitStack() as stack:
-            runs = [self] if other is None else [self, other]
+            runs = [self] if other is None else [self, _open_run(other)]
             folders = [
                 stack.enter_context(run._as_folder(f"run {letter}"))
-                if isinstance(run, Run)
-                else run
                 for run, letter in zip(runs, "AB", strict=False)
             ]
             write_report(folders, path, human=human, fields=fields, **options)

@@ -438,7 +438,8 @@ def _own_data(run: RunSource) -> DataSource:
     loaded = DataSource(name, _by_id(examples))
     # changed texts beside old scores would show the wrong evidence
     if info.digest != run.entry("data", "digest"):
-        if not run.entry("spec", "limit"):
+        is_part = run.entry("spec", "limit") or run.entry("spec", "stress")  # copies are not in it
+        if not is_part:
             return DataSource(name, {}, f"{name} has changed since the run judged it")
         other = [id_ for id_, e in loaded.examples.items() if not run.table.knows_text(e)]
         for id_ in other:

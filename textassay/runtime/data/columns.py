@@ -198,6 +198,7 @@ class FieldReader:
     ) -> Example:
         """Return the example of a row; an `Example` is checked, as copies are not validated."""
         if isinstance(row, Example):
+            self.seen.update(self.fields)  # the map was applied when it was made
             return _check_copy(row)
         try:
             return self._example(row, decimal, is_plain)
