@@ -1,6 +1,7 @@
 """Ratings from and to other annotation tools."""
 
 import csv
+import gzip
 import json
 from itertools import chain
 
@@ -35,14 +36,16 @@ CSV = "id,aspect,rater,value\ndoc-0-SECRET0,tone,ann,4\ndoc-0-SECRET0,tone,bob,5
 CSV += "doc-0-SECRET0,flow,ann,2\ndoc-0-SECRET0,flow,bob,\n"
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize(
     ("form", "text"),
     [("label-studio", LABEL_STUDIO), ("csv", CSV), ("csv", CSV.replace(",", ";"))],
 )
-def test_every_tool_says_the_same(form, text, tmp_path):
+def test_every_tool_says_the_same(form, text, encoding, pack, tmp_path):
     """Raters become pseudonyms in a fixed order; a missing rating is a gap, not a number."""
-    path = tmp_path / "export"
-    path.write_text(text)
+    path = tmp_path / ("export.gz" if pack is gzip.compress else "export")
+    path.write_bytes(pack(text.encode(encoding)))
     [row] = interchange.read(form, path).rows
     assert row == {
         "id": "doc-0-SECRET0",
@@ -170,6 +173,12 @@ def test_what_is_not_an_export_is_refused(form, text, tmp_path):
     path.write_text(text)
     with pytest.raises(DataError, match=r"export|no ratings|column"):
         interchange.read(form, path)
+
+
+def test_a_damaged_archive_is_refused_in_words(tmp_path):
+    (tmp_path / "export.gz").write_bytes(gzip.compress(LABEL_STUDIO.encode())[:40])
+    with pytest.raises(DataError, match="damaged gzip"):
+        interchange.read("label-studio", tmp_path / "export.gz")
 
 
 def test_unknown_formats_and_ids_are_named(tmp_path):

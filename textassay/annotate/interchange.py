@@ -27,6 +27,7 @@ from textassay.annotate.study import RatingQuestion
 from textassay.runtime.data.cells import FieldError, advice
 from textassay.runtime.data.material import is_running_text
 from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
+from textassay.runtime.data.other_tools import read_text
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.data.separated import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -295,7 +296,7 @@ _SIDES = {"left": 1.0, "right": 0.0}
 def _read_label_studio(
     path: Path, left_out: LeftOut, labels: LabelSets
 ) -> Iterator[ImportedRatings]:
-    text = path.read_text(encoding="utf-8-sig")
+    text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         rows = [row for _, row in Csv(path).rows()]
         return _of_columns(rows, left_out, labels)

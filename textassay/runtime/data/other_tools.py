@@ -829,7 +829,7 @@ def _without_gaps(result: ExportRow) -> dict[str, Any]:
 def _content(form: str, path: Path) -> Any:
     if form == "inspect" and (path.suffix == ".eval" or zipfile.is_zipfile(path)):
         return _unzip(path)
-    text = _read_text(path)
+    text = read_text(path)
     if form == "lm-eval" or (form == "promptfoo" and ".jsonl" in path.suffixes):
         # `splitlines` would also split at U+2028 and others, which JSON need not escape
         lines = [line for line in text.split("\n") if line.strip()]
@@ -842,11 +842,15 @@ def _content(form: str, path: Path) -> Any:
     return content
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8 or UTF-16, which may be packed with gzip."""
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
-        with gzip.open(path) as file:
-            content = file.read(_UNPACKED + 1)
+        try:
+            with gzip.open(path) as file:
+                content = file.read(_UNPACKED + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{path}: damaged gzip: {error}") from error
         if len(content) > _UNPACKED:
             raise DataError(f"{path}: unpacks to more than {_UNPACKED:,} bytes")
     return content.decode(json.detect_encoding(content))
