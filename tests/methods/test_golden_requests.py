@@ -3,7 +3,7 @@
 A cache or a run folder is worth nothing once one of these changes by
 accident. After a change on purpose (a prompt's words, a new fact in a signature), write them anew:
 
-    python tests/methods/test_golden_requests.py
+    python -m tests.methods.test_golden_requests
 """
 
 from __future__ import annotations

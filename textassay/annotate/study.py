@@ -180,8 +180,8 @@ class Study:
             self.task.digest,
             repr(self.questions),
             f"{self.per_item} {self.repeat_share} {self.seed}",
-            # ratings and other fields may change, but not the texts that raters see
-            # ratings of one file are given under one text; journals without one stay valid
+            # ratings of one file were all given under the same guidelines, texts and images; other
+            # fields of the data may change
             *([] if self.guidelines is None else [self.guidelines.digest]),
             *(
                 repr((e.id, e.output, e.source, e.context, *(image.key for image in e.images)))

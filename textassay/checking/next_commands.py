@@ -11,6 +11,7 @@ from pathlib import Path
 from textassay.checking.roles import Roles
 from textassay.checking.table_reader import RawTable, is_plain
 from textassay.checking.verdicts import Use, VerdictRow
+from textassay.runtime.data.material import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,11 @@ def _options(
     theirs = "annotators.quality" if len(people) > 1 else "human.quality"
     fields = {judge: "metrics.quality", **dict.fromkeys(people, theirs)}
     if not _unique(table, "id"):
-        outputs = "output", "answer", "response", "summary", "text", "completion", "hypothesis"
-        output = next((name for name in outputs if _unique(table, name)), None)
-        if output is None:
+        names = [name for name in table.columns if name not in used and _unique(table, name)]
+        outputs = [name for name in names if meaning_of(name)[0] == "output"]
+        if not outputs:
             return None
-        fields[output] = "output"
+        fields[min(outputs, key=lambda name: meaning_of(name)[1])] = "output"
     grouping = (roles.group, "group"), (roles.system, "system")
     fields |= {name: ours for name, ours in grouping if name and name != ours}
     return [word for theirs, ours in fields.items() for word in ("--field", f"{theirs}={ours}")]

@@ -17,7 +17,7 @@ from textassay.fitting.alignment import Alignment, WatchSession, check_out
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric
 from textassay.fitting.fit_tree import GivenTreeAlignment, TreeAlignment
-from textassay.fitting.learn import FitObserver as Steps
+from textassay.fitting.learn import FitObserver
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
     Depth,
@@ -187,7 +187,9 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     return learn_recorded(examples, request)
 
 
-def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda _: None) -> Fit:
+def learn_recorded(
+    examples: Any, request: FitFromScores, watch: FitObserver = lambda _: None
+) -> Fit:
     """Learn from recorded scores, and write the folder if one is named."""
     return _save(_read(examples, request).learn(watch), request.out)
 

@@ -51,8 +51,7 @@ class HDEval(RatingMethod):
     1. Criteria of the first layer are the aspects that people rate; a tree below them is read from
     a file or written by the model.
     2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature
-    0, top-p 1,
-       32 tokens, score first.
+    0, top-p 1, 32 tokens, score first.
     3. A first-layer criterion's score is the average over its branch, itself included.
 
     Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
