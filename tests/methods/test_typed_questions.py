@@ -232,7 +232,9 @@ async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
     expected = math.fsum(POINTS[text] * p for text, p in p_yes.items())
     assert score.value == pytest.approx(expected / 8)
     likely = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
-    assert f"expected; {likely:g} with those that are likely met" in score.evidence[-1]["text"]
+    assert (
+        f"expected; {likely:g} with the criteria that are likely met" in score.evidence[-1]["text"]
+    )
 
 
 async def test_all_claims_are_verified_in_one_request():

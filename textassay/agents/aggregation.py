@@ -402,7 +402,7 @@ def _sum(rubric: Sequence[Criterion], met: Sequence[float | None]) -> Json:
     text = f"{round(earned, 2):g} of {possible:g} points"
     if any(share not in (0, 1) for _, share in counted):
         likely = sum(number for number, share in counted if share > 0.5)
-        text += f" expected; {likely:g} with those that are likely met"
+        text += f" expected; {likely:g} with the criteria that are likely met"
     if missing := len(rubric) - len(counted):
         text += f"; {missing} of {len(rubric)} criteria have no verdict and are left out"
     return {"text": text}

@@ -303,7 +303,7 @@ class _Assessment:
                 if verdicts[use].answer in ("yes", "corrected"):
                     verdicts[use] = UseVerdict(
                         "unknown",
-                        f"{percent(share)} of the rated texts have no score, and nothing says what"
+                        f"{percent(share)} of the rated texts have no score, and it is unknown what"
                         f" it would be. Of the others: {verdicts[use].why}",
                     )
         return verdicts
@@ -334,7 +334,7 @@ class _Assessment:
             )
         if self.x.min() == self.x.max():
             only = self._name(self.x[0])
-            return UseVerdict("no", f"The judge says {only} of every text, whatever it is.")
+            return UseVerdict("no", f"The judge says {only} of every text.")
         if self.follow.is_below(0):
             return UseVerdict(
                 "no",
@@ -672,7 +672,9 @@ class _Assessment:
         if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", text)
         if good.reaches(limit) and beaten.reaches(0.0):
-            return UseVerdict("unknown", f"{text} That would do, but the interval reaches beyond.")
+            return UseVerdict(
+                "unknown", f"{text} That would do, but the interval reaches beyond the limit."
+            )
         return UseVerdict("no", f"{text} Needed: {needed}.")
 
     def _beside_raters(self) -> UseVerdict | None:
@@ -732,7 +734,7 @@ class _Assessment:
         ahead = sum(rater.p < 0.5 for rater in judge.per_rater) >= test.raters / 2
         if ahead and (gain.value or 0) > 0:
             return UseVerdict(
-                "unknown", f"{text} That would do, but so few {self.unit} do not show it."
+                "unknown", f"{text} That would do, but these {self.unit} are too few to show it."
             )
         return UseVerdict("no", f"{text} Needed: half of the raters, and more than the constant.")
 

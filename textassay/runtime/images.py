@@ -152,8 +152,8 @@ class ImageReader:
             and not path.is_file()
         ):
             raise ValueError(
-                f"names the image {_short(name)}, an address that models are not given; use a"
-                " path, an address that begins with https:// or http:// or a data: URI"
+                f"names the image {_short(name)}, an address of a kind that is not sent to models;"
+                " use a path, an address that begins with https:// or http:// or a data: URI"
             )
         path = (self._folder / path).absolute()
         try:

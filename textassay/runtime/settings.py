@@ -322,7 +322,7 @@ class Settings(EndpointSettings):
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.batch and self.endpoints:
-            raise ValueError("`batch` goes with one endpoint: leave out endpoints")
+            raise ValueError("`batch` works with a single endpoint: leave out endpoints")
         if self.batch and self.cache is False:
             raise ValueError("`batch` needs a place for its answers, and the cache is off")
         if self.submit_only and not self.batches_anywhere:

@@ -220,7 +220,7 @@ class SacreBleu(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         if self.needs_spaces and is_unspaced(example.output):
-            return _script_abstention(self.name, "bleu?tokenize=char and chrf do without")
+            return _script_abstention(self.name, "use bleu?tokenize=char or chrf")
         metric = _sacrebleu(self.metric, **self.options)
         output, *targets = (normalize("NFC", t) for t in (example.output, *references(example)))
         return Measurement(value=metric.sentence_score(output, targets).score)
@@ -336,7 +336,7 @@ def is_unspaced(text: str) -> bool:
 
 
 def _script_abstention(name: str, instead: str) -> Abstention:
-    why = f"{name} finds words by the spaces between them, which the output's script does without"
+    why = f"{name} finds words by the spaces between them, which the output's script lacks"
     return Abstention(type="UnsupportedScript", message=f"{why}; {instead}")
 
 
@@ -379,7 +379,7 @@ class Meteor(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against every reference and keep the best."""
         if is_unspaced(example.output):
-            return _script_abstention(self.name, "chrf does without")
+            return _script_abstention(self.name, "use chrf")
         meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
         # Treebank rules only: `word_tokenize` needs NLTK's Punkt data as well
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()

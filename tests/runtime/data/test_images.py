@@ -159,7 +159,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"image": "data:image/png;base64,AAAA"}, "should be an image in PNG"),
     ({"image": "data:image/png;base64,A"}, "base64 is damaged"),
     ({"image": "data:image/png,abc"}, "not base64"),
-    ({"image": "gs://bucket/cat.png"}, "an address that models are not given"),
+    ({"image": "gs://bucket/cat.png"}, "an address of a kind that is not sent to models"),
     ({"image": 7}, "should be the path of an image"),
     ({"image": "large.png"}, "at most 20 MB are sent; scale it down"),
     ({"image": "."}, "which is not a file"),

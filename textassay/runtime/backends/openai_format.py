@@ -434,7 +434,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
 def out_of_tokens(response: Response) -> RequestRefused:
     """Return the error that asks for more tokens."""
     error = RequestRefused(
-        "the model came to its limit of tokens before it answered: its thought took all of them"
+        "the model reached its token limit before it answered: it spent all tokens on its thought"
     )
     error.refusal = Refusal("room", "max_tokens")
     error.usage = response.usage

@@ -313,8 +313,10 @@ class BatchHttp(HttpClient):
                     # the new address has its own query
                     url, params = urljoin(str(answer.url), place), None
                 if origin[0] == "https" and _origin(url)[0] != "https":
-                    raise RequestRefused(f"{self.base} leads to results at an address without TLS")
-        raise RequestRefused(f"{self.base} leads from address to address for the results")
+                    raise RequestRefused(
+                        f"{self.base} redirects to an address without TLS for the results"
+                    )
+        raise RequestRefused(f"{self.base} redirects too often for the results")
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 reports."""

@@ -326,8 +326,7 @@ class HealthModel(Wrapper):
         failed = health.consecutive_failures
         _log.warning("%d calls in a row failed, the last with %s", failed, _kind(error))
         raise ServerUnusable(
-            f"the last {failed} calls to {self.name} failed, and none was answered "
-            f"in between; the last: {error}"
+            f"{failed} calls to {self.name} failed in a row; the last error: {error}"
         ) from error
 
     async def _answers_probe(self, call: Call) -> bool:

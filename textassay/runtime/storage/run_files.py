@@ -183,7 +183,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         hint = (
             f", but shards of one: `textassay resume {folder}` finishes and merges them, and "
-            f"`textassay merge --partial {folder}` takes them as they are"
+            f"`textassay merge --partial {folder}` merges the existing ones"
         )
         note = hint if any(folder.glob(f"shard-*/{MANIFEST}")) else ""
         raise RunFolderError(f"{folder} contains no run: it has no {name}{note}") from error
