@@ -43,7 +43,7 @@ def run(program: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_what_the_design_promises_is_there():
+def test_the_promised_names_exist():
     assert set(textassay.__all__) >= DOCUMENTED
     assert textassay.__all__ == sorted(textassay.__all__)
     assert set(textassay.__all__) <= set(dir(textassay))

@@ -75,7 +75,7 @@ def test_wide_characters_keep_columns_apart():
     assert printed(40, table).splitlines() == ["aspect   n", "流暢     1", "fluency  2"]
 
 
-def test_what_is_undefined_is_never_a_number():
+def test_an_undefined_figure_is_never_a_number():
     """A dash in any rendering; without an interval the value alone; a word stands as it is."""
     table = Table(COLUMNS[1:4], [(None, None, Estimate(1.0)), (Alert("refused"), 2.0, None)])
     assert to_text(table).splitlines()[1:] == ["      -      -  1.000", "refused  2.000      -"]

@@ -86,7 +86,7 @@ async def test_a_model_of_ones_own_is_limited_retried_priced_and_cached(tmp_path
 
 
 @pytest.mark.parametrize("given", [object(), 5, type("Half", (), {"name": "x"})()])
-async def test_what_is_not_a_model_is_refused(given):
+async def test_objects_that_are_not_models_are_refused(given):
     """It says which parts of the protocol are missing."""
     with pytest.raises(ConfigurationError, match="generate"):
         textassay.connect(given)

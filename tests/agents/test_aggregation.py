@@ -70,7 +70,7 @@ async def test_a_part_that_could_not_be_asked_for_makes_an_error_that_a_resume_a
     assert score.usage.calls == 2
 
 
-async def test_what_cannot_be_averaged_is_refused():
+async def test_parts_that_cannot_be_averaged_are_refused():
     with pytest.raises(ConfigurationError, match="nothing to average"):
         await Average()(EXAMPLE, TARGET, [])
     with pytest.raises(ConfigurationError, match="has no scale"):

@@ -383,7 +383,7 @@ async def test_a_tool_that_abstains_is_left_out_and_too_many_leave_no_mean():
     assert (two.outcome, two.error.type) == ("abstained", "MissingSource")
 
 
-async def test_what_failed_makes_an_error_only_where_it_counts():
+async def test_a_failure_makes_an_error_only_where_it_counts():
     broken = [gap("nli", "error"), *SCORES[1:]]
     average = ToolAverage(AVERAGED)
     assert (await average(EXAMPLE, COHERENCE, broken)).outcome == "error"

@@ -138,7 +138,7 @@ def writer(model, **fields):
     return StepsWriter(Ask(model, "g_eval_steps", SUMMARIES, **fields))
 
 
-async def test_what_a_model_adds_after_the_steps_is_left_out():
+async def test_text_after_the_steps_is_left_out():
     model = ScriptedModel(
         ["1. Read.\n2. Rate.\n\n**Evaluation Form (scores ONLY):**\n- Coherence: 5"]
     )

@@ -63,7 +63,7 @@ async def test_a_rating_is_read_and_the_judges_words_are_kept():
         (Sample(text="", finish_reason="filtered"), ContentRefused),
     ],
 )
-async def test_what_is_not_an_answer_of_the_judge_passes_through(reply, error):
+async def test_errors_of_the_model_pass_through(reply, error):
     _, judge = scorer([reply])
     with pytest.raises(error):
         await judge(EXAMPLE, COHERENCE)

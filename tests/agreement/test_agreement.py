@@ -99,7 +99,7 @@ def test_system_means_do_not_break_ties():
         ({"bootstrap": -1}, ConfigurationError, "at least 1 resample"),
     ],
 )
-def test_what_cannot_be_done_says_why(arguments, error, says):
+def test_impossible_arguments_say_why(arguments, error, says):
     with pytest.raises(error, match=says):
         agreement.correlate([1, 2, 3], [1, 2, 3], **arguments)
 

@@ -173,7 +173,7 @@ def test_intervals_hold_for_few_errors(sources, size, errors, spread):
         ([0], ("no", "yes"), "equally long"),
     ],
 )
-def test_what_is_not_a_label_is_refused(judge, labels, problem):
+def test_values_that_are_not_labels_are_refused(judge, labels, problem):
     with pytest.raises(DataError, match=problem):
         agreement.label_agreement(judge, [0, 1], labels=labels)
 

@@ -78,7 +78,7 @@ def test_full_agreement_is_one_no_variation_is_undefined_and_short_rows_have_gap
     assert krippendorff_alpha([[1, 1, 2], [2, 2]]) == krippendorff_alpha([[1, 1, 2], [2, 2, None]])
 
 
-def test_what_is_not_a_rating_is_refused():
+def test_values_that_are_not_ratings_are_refused():
     for table, says in (
         ([["good", 1.0]], "rows of numbers"),
         ([[1, 2], [math.inf, 2]], "item 1 by rater 0 is infinite"),

@@ -205,7 +205,7 @@ SCORES = {"coherence": {f"e{i}": float(i) for i in range(6)}}
         ({}, {}, DataError, "no scores were found"),
     ],
 )
-def test_what_cannot_be_joined_says_why(scores, arguments, error, says):
+def test_scores_that_cannot_be_joined_say_why(scores, arguments, error, says):
     with pytest.raises(error, match=says):
         agreement.agreement_table(scores, examples(), **arguments)
 

@@ -167,7 +167,7 @@ def test_words_in_a_table_stay_words(value, rating, tmp_path):
 
 @pytest.mark.parametrize("form", ["label-studio", "csv"])
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
-def test_what_is_not_an_export_is_refused(form, text, tmp_path):
+def test_files_that_are_not_exports_are_refused(form, text, tmp_path):
     """The message names the file and the format."""
     path = tmp_path / "export"
     path.write_text(text)
@@ -244,7 +244,7 @@ BESIDE = [
          ["form/style", "form/rhyme"]),
     ],
 )  # fmt: skip
-def test_what_is_not_a_rating_is_left_out_and_counted(result, rating, tmp_path):
+def test_annotations_that_are_not_ratings_are_left_out_and_counted(result, rating, tmp_path):
     """Comments, spans, dates, relations and orders are beside ratings; texts hold U+2028."""
     path = tmp_path / "export.json"
     task = {"id": 5, "data": {"id": "d1", "text": "a\u2028b"},

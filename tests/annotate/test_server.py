@@ -170,7 +170,7 @@ HUGE = "1" + "0" * 400
     ],
     ids=range(16),
 )
-async def test_what_is_not_an_answer_is_refused(tmp_path, sent, headers):
+async def test_bodies_that_are_not_answers_are_refused(tmp_path, sent, headers):
     """With a status and a reason; nothing is kept."""
     async with serving(tmp_path) as (ratings, base, [token], client):
         key = (await items(client, base, token))[0]["key"]

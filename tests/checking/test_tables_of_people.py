@@ -442,7 +442,7 @@ def test_a_table_without_people_says_what_is_needed(tmp_path):
         ("text", "annotator_1", "annotator_2", "bot"),
     ],
 )
-def test_what_wrote_the_texts_is_not_a_judge_of_them(tmp_path, header):
+def test_authors_of_the_texts_are_not_judges_of_them(tmp_path, header):
     table = written(
         tmp_path / "a.csv", header,
         lambda t: (f"t{t.number}", t.raters[0], t.raters[1], "WXYZ"[t.number % 4]),

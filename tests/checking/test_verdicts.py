@@ -98,7 +98,7 @@ def test_a_judge_that_favors_systems_is_found_out_only_by_their_names():
         ([0, 1] * 3, [0, 1] * 3, "6 texts with a score and a rating"),
     ],
 )
-def test_what_decides_every_use_is_said(judge, human, words):
+def test_a_reason_that_decides_every_use_is_given(judge, human, words):
     row = assess(labels(judge, human))
     assert all(words in one.why for one in row.uses.values())
     assert len({one.answer for one in row.uses.values()}) == 1

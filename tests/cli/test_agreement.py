@@ -103,7 +103,7 @@ def test_scores_without_a_human_aspect_are_reported(scores, tmp_path):
         (("--bootstrap", "-1"), "bootstrap"),
     ],
 )
-def test_what_does_not_fit_is_named(scores, people, flags, message):
+def test_flags_that_do_not_fit_are_named(scores, people, flags, message):
     done = textassay("agreement", scores, people, *flags)
     assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
@@ -322,7 +322,7 @@ def test_decisions_read_the_labels_of_a_task(folder, command, options):
         assert rows["ok"]["probability"]["brier"]["raw"]["value"] is not None
 
 
-def test_what_is_left_out_of_labels_is_reported(folder, given):
+def test_labels_that_are_left_out_are_reported(folder, given):
     rows = read_lines(folder / "data.jsonl")
     for at, row in enumerate(rows):
         if at % 4 == 0:

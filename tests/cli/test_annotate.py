@@ -31,7 +31,7 @@ from textassay.runtime.data import Examples
         ("0.0.0.0", "https://rate.example", "also listens at 0.0.0.0"),
     ],
 )
-def test_what_others_can_read_is_said(host, public, warning):
+def test_a_warning_says_what_others_can_read(host, public, warning):
     said = exposure(host, public)
     assert said is None if warning is None else warning in said
 
@@ -43,7 +43,7 @@ def test_what_others_can_read_is_said(host, public, warning):
         (("--guidelines", "none.md"), "none.md cannot be read"),
     ],
 )
-def test_what_cannot_be_served_is_refused_before(tmp_path, flags, said):
+def test_studies_that_cannot_be_served_are_refused_before(tmp_path, flags, said):
     data = write_lines(tmp_path / "data.jsonl", [{"id": "a", "output": "b"}])
     asked = ("annotate", data, "--task", "summarization", "--out", tmp_path / "ratings.jsonl")
     textassay(*asked, *flags).ends(2, said)

@@ -288,7 +288,7 @@ async def test_a_graph_with_its_own_model_is_told_how_to_use_batches(data, run):
         assert not server.files
 
 
-def test_what_batches_of_a_model_lack_leaves_no_folder(data, run, monkeypatch):
+def test_abilities_that_batches_lack_leave_no_folder(data, run, monkeypatch):
     """Exit 2, and nothing was submitted; the corrected command takes the same folder."""
     monkeypatch.setenv("GROQ_API_KEY", "none")
     only = {"g-eval": ("--set", "reading=logprob"), "gptscore": ()}

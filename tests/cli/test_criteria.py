@@ -176,7 +176,7 @@ def test_a_scale_that_cannot_be_read_says_what_there_is(scale):
 
 
 @pytest.mark.parametrize("criteria", ["", " ", "?!", [], ["a b", ""]])
-def test_what_is_not_a_sentence_is_refused(criteria):
+def test_criteria_that_are_not_sentences_are_refused(criteria):
     with pytest.raises(ConfigurationError, match="criteri"):
         read_criteria(criteria)
 
@@ -295,7 +295,7 @@ def test_a_jury_of_the_file_gives_way_to_a_model_that_is_typed(data, server):
         ("-m direct/a --criterion x --scale 5-1", "--scale must go up, such as 1-5"),
     ],
 )
-def test_what_does_not_combine_is_refused(data, flags, message):
+def test_flags_that_exclude_each_other_are_refused(data, flags, message):
     textassay("score", data, *flags.split()).ends(2, message)
 
 

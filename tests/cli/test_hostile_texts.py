@@ -65,7 +65,7 @@ def test_the_end_of_the_text_cannot_be_forged(tmp_path):
 @pytest.mark.parametrize(
     "said", ["\x1b[31mI cannot rate\x1b[0m", "\x1b]0;owned\x07", "nothing \u009b2J"]
 )
-def test_what_a_judge_says_cannot_steer_a_terminal(tmp_path, said):
+def test_the_words_of_a_judge_cannot_steer_a_terminal(tmp_path, said):
     done, rows, _ = rated(tmp_path, {"\x1b[31mid": "text"}, said, "--set", "parse_retries=0")
     (row,) = rows.values()
     assert (done.code, row["value"]) == (1, None)

@@ -186,7 +186,7 @@ def test_effort_is_translated_for_an_api_of_another_form(tmp_path, anthropic_key
         (("--extra", "top_k=nothing"), "takes JSON"),
     ],
 )
-def test_what_was_typed_is_not_left_out_in_silence(openai, tmp_path, flags, message):
+def test_a_typed_flag_is_not_left_out_in_silence(openai, tmp_path, flags, message):
     data = write_examples(tmp_path / "data.jsonl", 2)
     score(openai, data, "llm-score", tmp_path / "run", *flags).ends(2, message)
 

@@ -241,7 +241,7 @@ def test_a_task_is_found_for_the_aspects(server, data, run):
     assert "task:" not in quiet.err
 
 
-def test_what_is_unscored_is_counted_with_its_reasons(data, run):
+def test_unscored_texts_are_counted_with_their_reasons(data, run):
     replies = {"1": "I cannot tell.", "2": "Rating: 9"}
 
     def reply(body, draw):

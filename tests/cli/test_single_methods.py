@@ -197,6 +197,6 @@ def test_a_method_of_another_package_runs_from_the_command_line(server, data, ru
         ("number", r"is not a method: .*must be a class"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_package_and_the_reason(name, says):
+def test_unusable_plugins_are_refused_with_the_package_and_the_reason(name, says):
     with pytest.raises(ConfigurationError, match=f"'{name}' of their-package {says}"):
         build(name, ScriptedModel())

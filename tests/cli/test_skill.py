@@ -78,7 +78,7 @@ def test_the_skill_is_printed_and_installed(tmp_path):
     assert (head[1], len(head[2]) <= 1024) == ("textassay", True)
 
 
-def test_what_the_skill_and_llms_txt_name_is_there():
+def test_the_names_in_the_skill_and_llms_txt_exist():
     from typer.main import get_command
 
     known = get_command(app).commands  # type: ignore[attr-defined]

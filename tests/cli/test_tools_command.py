@@ -67,7 +67,7 @@ def test_tools_that_a_file_describes_are_used_under_their_names(data, config, ru
     ("tools", "said"),
     [("nonsense", "nonsense"), ("", "--tools a,b"), ("rouge,rouge1", "two tools are called")],
 )
-def test_what_is_not_a_tool_is_refused(data, run, tools, said):
+def test_unknown_tools_are_refused(data, run, tools, said):
     done = score(data, run, "--tools", tools)
     assert (done.code, said in done.err, run.exists()) == (2, True, False), done.err
 

@@ -97,7 +97,7 @@ def test_few_sources_that_all_agree_prove_little():
     ("rows", "raters", "sources", "says"),
     [(40, 1, 40, "2 raters"), (20, 3, 20, "30 scored items"), (40, 3, 1, "one source")],
 )
-def test_what_cannot_be_tested_is_refused(rows, raters, sources, says):
+def test_ratings_that_cannot_be_tested_are_refused(rows, raters, sources, says):
     scores = np.arange(float(rows))
     with pytest.raises(DataError, match=says):
         alt_test(scores, np.stack([scores] * raters, axis=1), np.arange(rows) % sources)

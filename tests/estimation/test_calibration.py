@@ -137,7 +137,7 @@ def test_ordinal_recovers_planted_thresholds():
         (range(9), [3.0] * 9, range(9), "people gave 3 to every rated row"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(x, y, groups, words):
+def test_ratings_that_teach_nothing_are_refused(x, y, groups, words):
     columns = np.array(x, float), np.array(y, float), np.array(groups)
     with pytest.raises(DataError, match=words):
         learn_map(*columns, scales=SCALES)
@@ -199,7 +199,7 @@ def write(folder, aspect):
 
 
 @pytest.mark.parametrize("kind", CONTENT)
-def test_what_was_learned_is_read(tmp_path, kind):
+def test_a_saved_calibration_is_read(tmp_path, kind):
     [aspect] = load(write(tmp_path, CONTENT[kind])).aspects
     assert aspect.map.kind == kind
     assert aspect.to_dict() == CONTENT[kind]
@@ -234,7 +234,7 @@ def test_what_was_learned_is_read(tmp_path, kind):
         ("isotonic", "range", lambda old: [5, 1]),
     ],
 )
-def test_what_no_fit_makes_is_refused(tmp_path, kind, path, change):
+def test_maps_that_no_fit_makes_are_refused(tmp_path, kind, path, change):
     """It would give ratings off the scale, invalid intervals, or a traceback."""
     aspect = copy.deepcopy(CONTENT[kind])
     *way, last = path.split(".")

@@ -67,7 +67,7 @@ def test_a_judge_that_made_no_error_yet_is_not_certain_to_make_none():
         (100, {"top": 0.9}),
     ],
 )
-def test_what_is_not_warned_of_holds_the_truth(rated, design):
+def test_intervals_without_a_warning_contain_the_truth(rated, design):
     """Sources of 1 to 40 texts, sizes that go with quality, and nine ratings in ten the top one."""
     found = tally(designs.uneven_means(rated, **design), DRAWS)
     assert found["corrected"].share >= 0.95 - NOISE

@@ -140,7 +140,7 @@ def test_scores_that_are_not_comparisons_are_refused(tmp_path, change, error, sa
         ranked(tmp_path, examples, [{**row, **change} for row in rows], aspects=["tone"])
 
 
-def test_what_cannot_be_ranked_together_is_refused(tmp_path):
+def test_systems_that_cannot_be_ranked_together_are_refused(tmp_path):
     """Systems that never met, several judges, and pairs without a second system."""
     with pytest.raises(DataError, match="never compared"):
         ranked(tmp_path, *pairs_of([0.5] * 10, ("ab", "cd")))

@@ -70,7 +70,7 @@ async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
 
 
 @pytest.mark.parametrize("model", [["direct/a", "direct/b"], ("direct/a",), 5, {"juror1": 5}])
-async def test_what_is_no_model_is_refused(model):
+async def test_arguments_that_are_not_a_model_are_refused(model):
     with pytest.raises(ConfigurationError, match="a mapping of these by role"):
         await evaluate(ROWS, method="jury", aspects="fluency", model=model)
 

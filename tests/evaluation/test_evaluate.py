@@ -318,7 +318,7 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
         ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api_base"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_before_anything_is_made(
+async def test_impossible_requests_are_refused_before_anything_is_made(
     tmp_path, wanted, error, message
 ):
     with pytest.raises(error, match=message):
@@ -520,7 +520,7 @@ async def test_a_slow_reader_slows_the_run(mock_server):
     assert ahead < 40
 
 
-async def test_what_stops_a_run_reaches_the_reader(tmp_path):
+async def test_the_error_that_stops_a_run_reaches_the_reader(tmp_path):
     calls = 0
 
     def reply(request):
@@ -536,7 +536,7 @@ async def test_what_stops_a_run_reaches_the_reader(tmp_path):
     assert {score.id for score in seen} <= {score.id for score in Run(folder=tmp_path / "run")}
 
 
-async def test_what_cannot_be_done_is_refused_at_the_first_step():
+async def test_impossible_requests_are_refused_at_the_first_step():
     scores = stream(MANY, method="llm-score")
     with pytest.raises(ConfigurationError, match="no model"):
         await anext(scores)

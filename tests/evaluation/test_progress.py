@@ -29,7 +29,7 @@ def test_the_rate_counts_only_what_this_session_did():
 @pytest.mark.parametrize(
     "fields", [{"done": 0}, {"total": None}, {"settled_before": 20}, {"seconds": 0.0}]
 )
-def test_what_cannot_be_estimated_is_not(fields):
+def test_a_remaining_time_that_is_unknown_is_not_shown(fields):
     assert at(**fields).seconds_left is None
     assert "left" not in line(at(**fields))
 

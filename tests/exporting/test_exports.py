@@ -376,7 +376,7 @@ def test_a_text_has_one_key_in_python_and_in_the_script(text, one, tmp_path):
 # --- all
 
 
-def test_what_does_not_fit_is_refused(one, tmp_path):
+def test_impossible_exports_are_refused(one, tmp_path):
     with pytest.raises(UnknownName, match="'wandb'; known: inspect"):
         export_scores(one, "wandb", tmp_path / "x.json")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"ends in \.js or \.cjs"):

@@ -269,7 +269,7 @@ async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_
     ] * 2
 
 
-def test_what_people_rated_must_be_defined_somewhere(tmp_path):
+def test_rated_aspects_must_be_defined_somewhere(tmp_path):
     planted = Planted(60)
     for row in planted.rows:
         row["human"] = {"wit": row["human"]["fluency"]}

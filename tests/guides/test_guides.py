@@ -52,7 +52,7 @@ def test_blocks_are_fenced(page):
     assert indented(page) == []
 
 
-def test_what_runs_elsewhere_is_there():
+def test_blocks_that_run_elsewhere_exist_there():
     """The tests that run blocks of pages of their own."""
     for test in ELSEWHERE.values():
         assert (Path(__file__).parents[2] / test).is_file()

@@ -58,6 +58,6 @@ def test_shares_and_folds_are_even():
         (lambda: folds(np.arange(9), 1, seed=0), ConfigurationError, "at least 2 folds"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_split_is_refused(split, error, says):
+def test_rows_that_cannot_be_split_are_refused(split, error, says):
     with pytest.raises(error, match=says):
         split()

@@ -234,7 +234,7 @@ async def test_the_call_that_decides_is_reached_in_real_conversations() -> None:
     assert reached >= 10
 
 
-async def test_what_a_prompt_leaves_out_of_a_trace_is_read_and_cited() -> None:
+async def test_parts_of_a_trace_outside_the_prompt_are_read_and_cited() -> None:
     """Of a whole run of a coding agent (DevAI, OpenHands), which other methods are shown shortened
     to 100,000 characters."""
     [trace] = benchmark("devai/trajectory.jsonl.gz")

@@ -127,7 +127,7 @@ async def test_p_yes_asks_one_question_for_each_claim():
                for one in asked)  # fmt: skip
 
 
-def test_what_is_judged():
+def test_the_judged_aspects():
     names = {
         "summarization": ["consistency"], "dialogue": ["groundedness"],
         "data-to-text": ["consistency"], "general": ["consistency"],

@@ -112,7 +112,7 @@ async def test_a_rating_that_is_left_out_is_asked_for_alone_and_shifts_no_other(
     assert score.usage.calls == 3
 
 
-async def test_what_stays_left_out_is_shown_as_not_rated():
+async def test_aspects_that_stay_left_out_are_shown_as_not_rated():
     model = judge(ratings="Logical flow: 4\nConciseness: 9")
     [score] = await scores_of(coascore(model), EXAMPLE)
     assert score.value == 4

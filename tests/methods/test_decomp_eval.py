@@ -244,7 +244,7 @@ async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
     assert model.requests[0].text.startswith("Say yes or no.\nreply: ")
 
 
-async def test_what_does_not_belong_to_the_method_is_refused():
+async def test_options_that_do_not_fit_the_method_are_refused():
     unable = ScriptedModel([], capabilities=Capabilities(choices=False))
     for model, options, error, problem in (
         (judge({}), {"form": "stars"}, UnknownName, "unknown option 'form'"),

@@ -35,7 +35,7 @@ async def test_a_cancelled_row_does_not_hold_up_the_others():
     assert tasks[1].cancelled()
 
 
-async def test_what_the_function_raises_reaches_every_row():
+async def test_an_error_of_the_function_reaches_every_row():
     def fails(rows):
         raise ValueError("no")
 

@@ -265,7 +265,7 @@ async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
         ("jury", "intent", {"combine": "mean"}, "'intent' have no order, and so no mean"),
     ],
 )
-def test_what_cannot_give_labels_is_refused_before_it_costs(
+def test_methods_that_cannot_give_labels_are_refused_before_any_cost(
     categories, method, aspect, options, problem
 ):
     with pytest.raises(ConfigurationError, match=problem):

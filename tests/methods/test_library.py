@@ -100,7 +100,7 @@ def test_an_unknown_aspect_names_those_there_are():
         ('intro = "You will be given a story."', "", "intro: Field required"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_file_names_file_and_key(tmp_path, old, new, says):
+def test_an_error_in_a_file_names_file_and_key(tmp_path, old, new, says):
     path = story(tmp_path, STORY.replace(old, new))
     with pytest.raises(ConfigurationError, match=says) as caught:
         tasks.load(path)
@@ -159,7 +159,7 @@ def test_a_plan_is_cut_to_the_aspects_that_are_judged(tmp_path):
         ("steps = [", "cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path, content, message):
+def test_an_unusable_file_is_refused_with_the_reason(tmp_path, content, message):
     path = tmp_path / "plan.toml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=message):
@@ -275,7 +275,7 @@ def test_one_name_may_be_at_two_places_but_then_paths_are_needed(tree_file):
         ([], r"at least one \[\[aspects\]\]"),
     ],
 )
-def test_what_is_not_a_tree_is_refused_with_file_and_aspect(tree_file, rows, problem):
+def test_an_unusable_tree_is_refused_with_file_and_aspect(tree_file, rows, problem):
     path = tree_file(*rows)
     with pytest.raises(ConfigurationError, match=problem) as error:
         trees.load(path)

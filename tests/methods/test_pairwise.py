@@ -104,7 +104,7 @@ def test_a_pair_keeps_all_of_its_input_which_only_one_of_both_may_have():
         ({"system": None}, "has no 'system'"),
     ],
 )
-def test_what_cannot_be_paired_is_refused(other, words):
+def test_rows_that_cannot_be_paired_are_refused(other, words):
     with pytest.raises(DataError, match=words):
         list(PairedExamples(Examples([TWO[0], {**TWO[1], **other}])))
 

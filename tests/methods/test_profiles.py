@@ -214,7 +214,9 @@ def test_hd_eval_grows_nothing():
         ("fusion-eval", {"plan": "auto"}, r"plan=\w+ has no effect: fusion=avg"),
     ],
 )
-def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):
+def test_abilities_that_the_model_lacks_are_refused_before_anything_is_asked(
+    method, options, named
+):
     tools = ["coverage"] if "fusion" in method else ()
     asked = {"profile": CHOICES, **options}
     with pytest.raises(ConfigurationError, match=named):
@@ -392,7 +394,7 @@ def test_refusals_and_options_are_in_files_of_their_own(own):
         ('ask = "chat"', "refused = {}", "refused: unknown key"),
     ],
 )
-def test_what_is_wrong_with_a_profile_is_named(own, old, new, named):
+def test_the_fault_of_a_profile_is_named(own, old, new, named):
     (own / "profile.toml").write_text(OWN.replace(old, new, 1))
     with pytest.raises(ConfigurationError, match=named):
         build("coascore", model("local"), task="dialogue", options={"profile": str(own)})

@@ -580,7 +580,7 @@ WRITERS = [
 
 
 @pytest.mark.parametrize(("method", "options", "reason"), WRITERS)
-def test_what_needs_words_is_refused_before_anything_is_asked(method, options, reason):
+def test_methods_that_need_words_are_refused_before_anything_is_asked(method, options, reason):
     model = ScriptedModel(decide=lambda request: [])
     tools = [Length()] if method == "fusion-eval" else ()
     with pytest.raises(ConfigurationError, match=reason):

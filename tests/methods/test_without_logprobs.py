@@ -174,7 +174,7 @@ async def test_usable_log_probabilities_are_read(method, thinks):
 
 @pytest.mark.parametrize("method", ["g-eval", "decomp-eval"])
 @pytest.mark.parametrize("lack", LACKS)
-async def test_what_was_asked_for_explicitly_is_never_replaced(method, lack):
+async def test_an_explicit_choice_is_never_replaced(method, lack):
     """The run stops when a harmless request has confirmed it."""
     async with serve(lack) as judge:
         with pytest.raises(CapabilityError):

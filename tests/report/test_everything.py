@@ -89,7 +89,7 @@ def test_a_fitted_tree_has_scores_and_importance(made):
         assert " ".join(row.split()) in " ".join(html.unescape(text).split()), each["feature"]
 
 
-def test_what_has_no_data_is_absent(made, tmp_path):
+def test_sections_without_data_are_absent(made, tmp_path):
     """One run without ratings, second run and calibration: none of their sections, no heading."""
     rows = [json.loads(line) for line in (made / "data.jsonl").read_text().splitlines()]
     plain = [{name: row[name] for name in ("id", "output", "source")} for row in rows]

@@ -67,7 +67,7 @@ def test_a_good_judge_in_words(files):
     assert systems.startswith("On coherence: the best of 3 systems is M2 (M2 is above M0 by ")
 
 
-def test_what_is_not_shown_is_said_to_be(files):
+def test_results_that_are_not_shown_are_called_so(files):
     """A judge by chance is not declared above trivial measures because its rho is higher."""
     content = content_of(files[2])
     (judge,) = content.agreement[0].judges

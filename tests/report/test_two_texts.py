@@ -165,7 +165,7 @@ def test_no_path_is_on_the_page(runs, tmp_path):
     assert "rules.toml" in page
 
 
-def test_what_wrote_no_folder_is_refused_in_words(tmp_path):
+def test_runs_without_a_folder_are_refused_in_words(tmp_path):
     class InMemory:
         folder = None
 

@@ -238,7 +238,7 @@ def test_a_pickle_cannot_run_anything(tmp_path):
     assert not target.exists()
 
 
-def test_what_is_laid_out_otherwise_is_refused(tmp_path):
+def test_files_of_another_layout_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"wrong\.json: not laid out as mans_roc\.json of https"):
         rows_of("openmeva", as_file(tmp_path / "wrong.json", {"7": {"prompt": "x"}}))
     with pytest.raises(ConfigurationError, match=r"made from abs\.pkl, ext\.pkl, data\.pkl"):

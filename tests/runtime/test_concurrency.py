@@ -275,7 +275,7 @@ def test_results_are_committed_before_they_are_yielded(n: int, workers: int) -> 
     assert sorted(committed) == list(range(n))
 
 
-async def test_what_finishes_in_one_turn_is_committed_together_however_slow_the_consumer() -> None:
+async def test_items_of_one_turn_are_committed_together_however_slow_the_consumer() -> None:
     commits: list[list[int]] = []
     results = run_workers(range(16), lambda item: after(3, item), workers=16, commit=commits.append)
     async with aclosing(results):
@@ -284,7 +284,7 @@ async def test_what_finishes_in_one_turn_is_committed_together_however_slow_the_
 
 
 @pytest.mark.parametrize("broken", ["work", "commit"])
-async def test_what_was_made_is_committed_although_something_fails(broken: str) -> None:
+async def test_finished_items_are_committed_although_another_fails(broken: str) -> None:
     committed: list[int] = []
 
     async def work(item: int) -> int:

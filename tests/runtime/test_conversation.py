@@ -114,7 +114,7 @@ def test_the_text_keeps_to_its_length(sizes: list[int], chars: int) -> None:
         ([{"content": "x"}], "message 1 should be an object with a role"),
     ],
 )
-def test_what_is_not_a_message_is_named(value: Any, shown: str) -> None:
+def test_entries_that_are_not_messages_are_named(value: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=shown):
         read_messages(value)
 

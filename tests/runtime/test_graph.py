@@ -568,7 +568,9 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
 
 
 @pytest.mark.parametrize("build, message", REFUSED.values(), ids=REFUSED)  # noqa: PT006
-def test_what_cannot_run_is_refused_when_built(build: Callable[[], Graph], message: str) -> None:
+def test_graphs_that_cannot_run_are_refused_when_built(
+    build: Callable[[], Graph], message: str
+) -> None:
     with pytest.raises(GraphError) as caught:
         build()
     assert str(caught.value).startswith("graph 'jury': ")

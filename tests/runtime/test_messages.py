@@ -68,7 +68,7 @@ def test_published_forms_are_read_alike(given: Any, expected: dict[str, Any]) ->
         (["a"] * 201, "has 201 criteria; at most 200 are allowed"),
     ],
 )
-def test_what_is_not_a_rubric_is_refused_with_row_and_field(given: Any, problem: str) -> None:
+def test_an_unusable_rubric_is_refused_with_row_and_field(given: Any, problem: str) -> None:
     with pytest.raises(DataError, match=f"^list, row 1, field 'rubrics': .*{problem}"):
         Examples([{"output": "x", "rubrics": given}]).check()
 

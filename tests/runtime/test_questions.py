@@ -157,7 +157,7 @@ def test_the_option_that_is_sent_as_the_likeliest_decides_where_rounding_hides_i
     assert answer.likeliest == likeliest
 
 
-def test_what_an_answer_says_beside_its_probabilities():
+def test_probabilities_give_score_spread_and_likeliest_option():
     rated = distribution(LEVELS, {"1": 0.25, "2": 0.5, "3": 0.25})
     assert (rated.score, rated.spread) == (1.0, pytest.approx(math.sqrt(0.5)))
     fine = distribution(FINE, {"yes": 0.8, "no": 0.2})

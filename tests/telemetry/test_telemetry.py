@@ -165,7 +165,7 @@ class Watched(tuple):
         return super().__iter__()
 
 
-async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
+async def test_a_dropped_span_does_not_read_the_answer():
     """Not one attribute is made of a response whose span is not recorded."""
     tracers = TracerProvider(sampler=ALWAYS_OFF)
     telemetry.instrument(tracer_provider=tracers, logger_provider=LoggerProvider(), texts=True)

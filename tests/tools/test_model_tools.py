@@ -31,7 +31,7 @@ EXAMPLE = Example(output="a cat", source="a dog", references=("a dog",))
         ("list", "is not a JSON object"),
     ],
 )
-def test_what_is_not_a_model_is_named(tmp_path, made, message):
+def test_folders_that_are_not_models_are_named(tmp_path, made, message):
     (tmp_path / "file").write_text("x")
     for name, text in (("empty", None), ("broken", "{"), ("list", "[]")):
         (tmp_path / name).mkdir()

@@ -84,7 +84,7 @@ async def test_a_failing_tool_is_an_error_of_its_own_score():
     assert "off its own scale" in scores[2].error.message
 
 
-async def test_what_would_hit_every_example_stops():
+async def test_an_error_that_would_hit_every_example_stops_the_run():
 
     @tool(description="Cannot work.")
     def unusable(example):

@@ -84,7 +84,7 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
         (lambda m, t: Bleurt(model=f"{m}/nli"), "is not a regressor: it has 3 outputs"),
     ],
 )
-async def test_what_a_model_cannot_do_is_refused(models, table, tool, message):
+async def test_options_beyond_a_model_are_refused(models, table, tool, message):
     example = Example(output=OUTPUT, source=SOURCE, references=(REFERENCE,))
     with pytest.raises(ConfigurationError, match=message):
         await score(tool(models, table[0]), example)

@@ -51,7 +51,7 @@ from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
         (("--processes", "2", "--task", "poetry"), "unknown task 'poetry'"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(server, data, run, more, says):
+def test_arguments_that_exclude_each_other_are_refused(server, data, run, more, says):
     """Once, also what each process would refuse."""
     done = textassay(*flags(data, run, server, *more)).ends(2, says)
     made = (run / "manifest.json").exists()

@@ -366,7 +366,7 @@ async def test_a_worker_that_joins_waits_for_calls_that_are_too_many_now(mock_se
     assert len(verdicts(run)) == 140
 
 
-async def test_what_workers_refuse_is_refused(mock_server, data, run):
+async def test_requests_that_workers_refuse_are_refused(mock_server, data, run):
     server = await mock_server()
     with pytest.raises(ConfigurationError, match="unknown method 'g-evil'"):
         await judge(data, run, server, Pool(2), method="g-evil")

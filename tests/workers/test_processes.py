@@ -42,7 +42,7 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     assert server.counters.requests == 2 * asked
 
 
-def test_what_the_user_should_know_is_said_once(server, data, run, tmp_path):
+def test_a_warning_is_printed_once(server, data, run, tmp_path):
     """Which tools, task and probabilities, and what each process warns of, as by one process."""
     (tmp_path / "c.toml").write_text("[models.planner]\ntimeout = 5")
     done, alone = (
@@ -82,9 +82,7 @@ def test_processes_hold_a_local_model_each(data, run, tmp_path):
     assert verdicts(run) == verdicts(tmp_path / "alone")
 
 
-def test_what_libraries_print_in_a_process_is_not_a_report(
-    server, data, run, tmp_path, monkeypatch
-):
+def test_output_of_libraries_in_a_process_is_not_a_report(server, data, run, tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"
         "os.write(1, b'42\\n')\n"

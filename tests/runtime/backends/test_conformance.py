@@ -186,7 +186,7 @@ async def test_log_probabilities_of_sampled_tokens(connect, mock_server):
     assert refused.refusal == errors.Refusal("drop", "logprobs")
 
 
-async def test_what_a_request_says_is_what_the_server_reads(connect_chat, mock_server):
+async def test_the_server_reads_the_fields_of_the_request(connect_chat, mock_server):
     server = await mock_server()
     seen: list[Any] = []
     server.listener = seen.append

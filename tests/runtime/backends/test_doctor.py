@@ -131,7 +131,7 @@ async def test_without_sampled_log_probabilities_the_greedy_token_must_be_likeli
         assert found["logprobs"] == "no"
 
 
-async def test_what_is_missing_is_named_and_what_broke_is_unknown():
+async def test_a_missing_ability_is_named_and_a_broken_probe_is_unknown():
     """No scoring, one sample for two, prose for JSON, a server that fails once in a while."""
 
     def poor(request: Request) -> Response:

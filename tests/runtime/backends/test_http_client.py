@@ -142,7 +142,7 @@ async def test_a_later_answer_is_read_like_the_first(form: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-async def test_what_an_idle_connection_received_is_not_an_answer(method: str) -> None:
+async def test_bytes_received_on_an_idle_connection_are_not_an_answer(method: str) -> None:
     """Each later answer would be that of the request before."""
     writers: list[asyncio.StreamWriter] = []
 

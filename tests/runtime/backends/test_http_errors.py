@@ -338,7 +338,7 @@ def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
 
 
 @pytest.mark.parametrize("body", [b'{"a": NaN?', b"{Infinity", b"[NaN", b'{"a"', b'"a'])
-def test_what_is_not_json_stays_malformed(body):
+def test_bodies_that_are_not_json_stay_malformed(body):
     with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
         http_errors.parse_json(body, SERVER)
 

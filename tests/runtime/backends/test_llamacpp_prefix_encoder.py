@@ -88,7 +88,7 @@ def test_ids_are_those_of_the_whole_text(loaded, parts):
 
 @settings(max_examples=40, deadline=None)
 @given(texts, texts)
-def test_what_follows_a_prompt_is_tokenized_with_it(loaded, before, after):
+def test_text_after_a_prompt_is_tokenized_with_it(loaded, before, after):
     """A form behind a prompt has the ids that it has in the whole text."""
     prompt = loaded.tokenizer.prompt(ContinuationRequest(prompt=before, continuation="x"))
     assert np.array_equal(

@@ -247,7 +247,7 @@ def test_the_quoted_errors_are_all_read():
     assert len(rows(refused=True)) + len(rows(refused=False)) == 70
 
 
-def test_what_was_not_sent_is_not_refused():
+def test_a_parameter_that_was_not_sent_is_not_refused():
     """Whatever names a message has: no body, nothing to change in it."""
     for row in rows(refused=True):
         assert read_refusal(row["status"], json.dumps(row["body"]), {"model": "m"}) is None

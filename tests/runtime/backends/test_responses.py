@@ -29,7 +29,7 @@ ASK = Request(
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
 
 
-def test_what_is_sent() -> None:
+def test_the_body_of_a_request() -> None:
     """The fields have other names and places than those of chats."""
     body = responses_format.request_fields(
         ASK.model_copy(
@@ -77,7 +77,9 @@ LOOK = Function(name="look", description="Look it up.", parameters={"type": "obj
     ("fields", "name"),
     [({"seed": 3}, "seed"), ({"stop": ("END",)}, "stop"), ({"functions": (LOOK,)}, "functions")],
 )
-def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any], name: str) -> None:
+def test_fields_that_the_api_lacks_are_refused_as_by_a_server(
+    fields: dict[str, Any], name: str
+) -> None:
     """By name, so that the request can be sent without it."""
     with pytest.raises(errors.RequestRefused) as caught:
         responses_format.request_fields(ASK.model_copy(update=fields))

@@ -129,7 +129,7 @@ async def test_layers_are_spread_by_accelerate(folders):
     await model.aclose()
 
 
-async def test_what_a_batch_begins_with_is_evaluated_once(folders):
+async def test_the_common_beginning_of_a_batch_is_evaluated_once(folders):
     """Requests with the same source share it; T5 encodes a prompt once for all that follows."""
     for family in ("gpt2", "t5"):
         model = await opened(folders[family]).open()
@@ -226,7 +226,7 @@ async def test_control_tokens_in_a_text_stay_text(folders):
     await model.aclose()
 
 
-async def test_what_a_model_cannot_do_is_said(folder):
+async def test_abilities_that_a_model_lacks_are_named(folder):
     """JSON schemas, prompts that are too long, messages without a template, a closed model."""
     model = opened(folder)
     with pytest.raises(CapabilityError, match="JSON schema"):

@@ -474,7 +474,7 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     assert asker.cancelled() == (way == "cancelled")
 
 
-async def test_what_others_ask_does_not_end_a_wait():
+async def test_requests_of_others_do_not_end_a_wait():
     """Only the chain's own next request does; another that came sooner runs after it."""
     box = Box()
     queue = queue_of(box, next_turn_seconds=FOREVER)

@@ -253,7 +253,7 @@ async def answer_singly(tmp_path, requests):
 
 
 @pytest.mark.parametrize("singly", [3, 1])
-async def test_what_single_calls_answered_is_not_submitted(tmp_path, singly):
+async def test_requests_that_single_calls_answered_are_not_submitted(tmp_path, singly):
     """A batch that was given up is dissolved; only the rest of it is asked for."""
     requests = asked(4)
     async with serve_batches() as server:
@@ -286,7 +286,7 @@ async def test_deaths_while_a_batch_is_dissolved_pay_for_nothing_twice(tmp_path)
             assert list(server.billed.values()) == [1, 1]
 
 
-async def test_what_was_given_up_is_not_put_into_another_batch(tmp_path):
+async def test_abandoned_requests_are_not_put_into_another_batch(tmp_path):
     """Two batches in the journal with the same request would both be submitted after a crash."""
     requests = asked(3)
     async with serve_batches(Faults(unavailable=1)) as server:

@@ -205,7 +205,9 @@ async def test_requests_are_written_as_the_apis_take_them(opened: Open) -> None:
 LOOK = Function(name="look", description="Look it up.", parameters={"type": "object"})
 
 
-async def test_what_the_apis_lack_is_refused_before_anything_is_submitted(opened: Open) -> None:
+async def test_fields_that_the_apis_lack_are_refused_before_anything_is_submitted(
+    opened: Open,
+) -> None:
     lacking: dict[str, list[dict[str, Any]]] = {
         "anthropic/m": [{"n": 2}, {"seed": 1}, {"logprobs": 5}, {"functions": (LOOK,)}],
         "groq/m": [{"n": 2}, {"logprobs": 5}],

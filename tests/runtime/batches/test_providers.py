@@ -159,7 +159,7 @@ async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path
 
 
 @pytest.mark.parametrize("name", ["anthropic/m", "gemini/m", "groq/m"])
-async def test_what_a_batch_did_not_run_goes_to_one_more(name: str, tmp_path: Path) -> None:
+async def test_requests_that_a_batch_did_not_run_go_to_one_more(name: str, tmp_path: Path) -> None:
     async with serve_providers(expire=1) as server:
         got = await session(name, tmp_path, server, asked(8))
     assert len(server.batches) == 2

@@ -181,7 +181,7 @@ async def test_a_hundred_first_requests_learn_the_same_thing_once() -> None:
     assert len(server.sent) == 102
 
 
-async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> None:
+async def test_learned_traits_are_stored_with_the_answers(tmp_path: Path) -> None:
     """A new process, here one that has forgotten it, sends the same and pays nothing.
 
     Its first requests come together, before what was learned is read.
@@ -233,7 +233,7 @@ async def test_a_replay_of_a_run_that_learned_nothing_teaches_nothing(tmp_path: 
         ({}, {"logprobs": 5}, refused("drop", "logprobs")),
     ],
 )
-async def test_what_the_user_set_is_never_left_out_in_silence(
+async def test_settings_of_the_user_are_never_left_out_in_silence(
     sampling: dict[str, Any], fields: dict[str, Any], error: RequestRefused
 ) -> None:
     name = error.refusal.parameter if error.refusal else ""
@@ -365,7 +365,7 @@ async def test_a_model_that_rambles_is_asked_once_with_more_tokens_and_no_more()
     assert [r.max_tokens for r in server.sent if r.allowance] == [16 + ALLOWANCES[0]]
 
 
-async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
+async def test_the_cost_of_cut_answers_counts_if_a_later_attempt_fails() -> None:
     server = Server(lambda r: ContentRefused("flagged") if r.allowance else CUT)
     with pytest.raises(ContentRefused) as caught:
         await adapted(server).generate(asked())
@@ -436,7 +436,7 @@ async def test_a_context_that_was_exceeded_is_not_by_later_requests_as_long() ->
 )  # fmt: skip
 @pytest.mark.parametrize("shown", ["", "It is a"])
 @pytest.mark.parametrize("name", ["direct/judge", "direct/o4-mini"])
-async def test_what_stays_cut_is_not_asked_for_for_ever(
+async def test_an_answer_that_stays_cut_is_not_requested_for_ever(
     name: str, shown: str, fields: Any, limit: Callable[[Sent], Exception | None]
 ) -> None:
     """Each attempt is paid for; some went on until the run was stopped."""
@@ -647,7 +647,7 @@ def refuses_in_vague_words(name: str) -> Server:
 
 
 @pytest.mark.parametrize("name", [*FULL, "system"])
-async def test_what_no_word_names_is_found_by_probes(name: str) -> None:
+async def test_a_parameter_that_no_word_names_is_found_by_probes(name: str) -> None:
     """Three harmless questions at most, once; what was found is left out from then on."""
     server = refuses_in_vague_words(name)
     model = adapted(server)

@@ -222,7 +222,7 @@ async def test_a_question_that_the_server_refuses_leaves_the_others(place):
     ],
     ids=["refused", "too long"],
 )
-async def test_what_no_request_can_ask_is_not_tried_again_by_the_wrappers_outside(
+async def test_questions_beyond_every_request_are_not_tried_again_by_outer_wrappers(
     server, text, requests
 ):
     """A session wraps a connected model, and both know how to divide a request."""

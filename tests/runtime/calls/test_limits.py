@@ -509,7 +509,7 @@ def test_answers_teach_how_much_to_reserve() -> None:
     ],
 )
 @virtual
-async def test_what_an_error_means_for_everybody(
+async def test_the_effect_of_an_error_on_all_calls(
     error: ModelError, is_load: bool, paused: float
 ) -> None:
     limit = limited_by(rpm=1000)

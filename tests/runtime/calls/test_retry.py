@@ -125,7 +125,7 @@ def billed():
     return error
 
 
-async def test_what_unusable_answers_cost_is_part_of_the_usage():
+async def test_the_cost_of_unusable_answers_is_part_of_the_usage():
     fine = Response(
         samples=(Sample(text="fine"),), usage=Usage(calls=1, prompt_tokens=10, cost=0.5)
     )
@@ -138,7 +138,7 @@ async def test_what_unusable_answers_cost_is_part_of_the_usage():
     assert caught.value.usage == Usage(calls=2, prompt_tokens=20, completion_tokens=2, cost=1.0)
 
 
-async def test_what_was_paid_before_the_budget_was_reached_counts():
+async def test_costs_before_the_budget_was_reached_count():
     model = ScriptedModel([billed(), errors.BudgetReached("the cost limit is reached")])
     metered = MeteredModel(RetryingModel(model, sleep=Clock().sleep))
     with pytest.raises(errors.BudgetReached):

@@ -59,7 +59,7 @@ def test_a_line_is_an_example_and_the_check_shows_what_is_there(tmp_path: Path) 
         max_size=5,
     )
 )
-def test_what_is_written_is_read(rows: list[dict[str, Any]]) -> None:
+def test_written_examples_are_read(rows: list[dict[str, Any]]) -> None:
     """Rows in memory, and the examples made of them, give equal examples and one digest."""
     numbered = [{"id": str(i), **row} for i, row in enumerate(rows)]
     once = Examples(numbered)
@@ -288,7 +288,7 @@ def test_a_call_is_an_example_with_what_came_before_it() -> None:
     assert "[turn 2, call 1, result] A" not in str(calls[1].source)
 
 
-def test_what_was_retrieved_for_a_turn_is_its_context() -> None:
+def test_passages_retrieved_for_a_turn_are_its_context() -> None:
     """Passages of the whole conversation go before it."""
     row = {key: value for key, value in EXPORTS["deepeval-turns"].row.items() if key != "context"}
     first, last = Examples([{**row, "id": "d"}], unit="turn")

@@ -195,7 +195,7 @@ def test_paths_that_are_not_files_are_refused(tmp_path: Path) -> None:
         (pd.DataFrame({"output": ["x", None]}), "DataFrame, row 2, field 'output': is missing"),
     ],
 )
-def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
+def test_data_without_examples_are_refused(source: Any, shown: str) -> None:
     """Tables and lists are named by their type, rows counted from 1."""
     assert shown in complaint(source)
 

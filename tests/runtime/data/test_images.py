@@ -173,7 +173,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "words"), REFUSED)
-def test_what_no_judge_could_see_is_refused(
+def test_images_that_no_judge_could_see_are_refused(
     given: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with (tmp_path / "large.png").open("wb") as file:
@@ -188,7 +188,7 @@ def test_what_no_judge_could_see_is_refused(
     "row", [{"caption": "See a.png for it"}, {"image_id": "a"}, {"n_images": 2}, {"image": ""},
             {"image": URL, "file_name": URL}, {"photo_credit": "by A. Person"}]
 )  # fmt: skip
-def test_what_is_not_an_image_is_kept_in_meta(row: dict[str, Any]) -> None:
+def test_values_that_are_not_images_are_kept_in_meta(row: dict[str, Any]) -> None:
     assert Examples([{"output": "x", **row}]).check().count == 1
 
 

@@ -456,7 +456,7 @@ IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "text"), IN_MESSAGES)
-def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> None:
+def test_the_parts_of_a_message_are_shown(fields: dict[str, Any], text: str) -> None:
     """Passages, tools, documents, images and refusals, whatever they stand in."""
     message = {"role": "assistant", "content": "Said.", **fields}
     messages = [{"role": "user", "content": "When?"}, message]
@@ -505,7 +505,7 @@ def test_a_text_in_the_place_of_calls_is_named_as_unseen() -> None:
     assert set(info.unseen) == {"messages[].tool_calls"}
 
 
-def test_what_a_message_holds_and_no_judge_sees_is_named() -> None:
+def test_parts_of_a_message_that_no_judge_sees_are_named() -> None:
     messages = [{"role": "assistant", "content": "Said.", "sources": ["It was in 1967."], "at": 7}]
     info = Examples([{"messages": messages, "output": "x"}], strict_columns=True).check()
     assert set(info.unseen) == {"messages[].sources", "messages[].at"}

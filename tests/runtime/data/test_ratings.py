@@ -204,7 +204,7 @@ def test_any_word_may_be_a_category():
         (tuple(map("w{}".format, range(300))), None, "has 201 different words"),
     ],
 )
-def test_what_may_be_misread_is_refused(ratings, labels, problem):
+def test_ratings_that_may_be_misread_are_refused(ratings, labels, problem):
     """By the labels of an aspect; `None` for a reader to which any word is a label."""
     labels = LabelReader(any_word=True) if labels is None else labels
     with pytest.raises(DataError, match=problem):

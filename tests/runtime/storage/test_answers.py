@@ -72,7 +72,7 @@ def change(folder: Path, sql: str, *values: object) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(answers=st.dictionaries(st.text(max_size=80), st.binary(max_size=3000), max_size=20))
-def test_what_is_put_is_there_after_reopening(tmp_path_factory, answers):
+def test_answers_are_there_after_reopening(tmp_path_factory, answers):
     folder = tmp_path_factory.mktemp("cache")
     put_all(folder, answers)
     assert get_all(folder, list(answers)) == list(answers.values())
@@ -125,7 +125,7 @@ def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
     assert not proof.exists()
 
 
-async def test_what_is_not_bytes_is_refused_rather_than_pickled(tmp_path):
+async def test_values_that_are_not_bytes_are_refused_rather_than_pickled(tmp_path):
     with pytest.raises(StorageError, match="must be bytes, not bytearray"):
         async with DiskStore(tmp_path) as store:
             await store.put("a", bytearray(b"1"))  # type: ignore[arg-type]
@@ -308,7 +308,7 @@ def leave_log(folder: Path, answers: dict[str, bytes], end: bytes = b"") -> Path
         pytest.param(bytes(99), id="power cut"),
     ],
 )
-def test_what_a_killed_process_has_not_committed_is_read_and_then_collected(tmp_path, end):
+def test_uncommitted_answers_of_a_killed_process_are_read_and_then_collected(tmp_path, end):
     put_all(tmp_path, {"a": b"1", "b": b"2"})
     log = leave_log(tmp_path, {"b": b"two", "c": b""}, end)
     assert dict(read_answers(tmp_path)) == {"a": b"1", "b": b"two", "c": b""}

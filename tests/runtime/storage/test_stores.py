@@ -22,7 +22,7 @@ def open_store(tmp_path: Path) -> Open:
     return lambda: DiskStore(tmp_path / "cache")
 
 
-async def test_what_is_put_is_found_then_and_later(open_store: Open) -> None:
+async def test_stored_answers_are_found_at_once_and_later(open_store: Open) -> None:
     answers = {f"key {i} \u00bd": bytes([i]) * i for i in range(100)} | {"": b"", "null": b"\0"}
     store = open_store()
     await asyncio.gather(*(store.put(key, value) for key, value in answers.items()))
