@@ -668,6 +668,61 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
     assert value_of(answer, aspect="fluency") == 4
 
 
+VERDICTS_AMONG_OTHERS = [
+    "It would be churlish to give anything less than a 4.",
+    "It'd be unfair to award anything other than a 4 here.",
+    "If I had to put a number on it, it'd be 4.",
+    "If it were up to me, I'd settle for a 4.",
+    "I'm quite (if not fully) comfortable with a 4.",
+    "It is not perfect, which is how I read the 5. A 4 would be my rating.",
+    "I suppose a 4 would do.",
+    "I'd go for 4. A 5 should surprise me.",
+    "I'd say 4. It's closer to a 5 than to a 3.",
+    "I'd rate it a 4. To make it a 5, cut the last line.",
+    'Given that 3 stands for "fair" and 5 for "perfect", I\'d settle on 4.',
+    "On your scale, where 1 is the lowest and 5 the highest, it would be a 4.",
+    "I would accept it, so a 4 from me.",
+    "Arguably a 4. It has one slip.",
+    "May I say 4? It reads well.",
+    "A four. It reads well.",
+    "To put a number on it, 4. It reads well.",
+    "4 if you need one figure. It reads well.",
+    "First I'd give it a 3, for its start. But the rest is better. 4 it is.",
+    "Probably a four. Three if you're strict, five if you're not, so four is a fair compromise.",
+    "So it's 4. I checked the commas, too.",
+    "I'd give it the second-highest mark, i.e. 4.",
+    "The verdict, a reluctant 4, comes late.",
+    "I'd have no objection to a 4 for fluency, although for style I'd be closer to 2.",
+    "For an expert, 5. For this reader, 4. It is for this reader, so 4.",
+]
+
+
+@pytest.mark.parametrize("answer", VERDICTS_AMONG_OTHERS)
+def test_a_verdict_is_read_among_numbers_that_are_excluded(answer):
+    assert value_of(answer, "fluency") == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "A 4 would be defensible, and so would a 3.",
+        "I'd give it a 4. Then again, 3. Both ratings are defensible.",
+        "I'd lean towards a 4, but the end makes me doubt. I keep going round in circles.",
+        "The first draft, which I rated 4, was better.",
+        "I liked the earlier version and stand by my 4 for that one.",
+        "The example text received a 4 for its one slip.",
+        "As I see it, 1 would mean poor and 5 perfect, with 4 as the neutral point.",
+        "Please send the text, and I will rate it, with 1 being the lowest and 4 the highest.",
+        "It promises five reasons and, if I may say so, delivers four. The best rating would be a",
+        "The first is vivid; 4. The second one, which I'm supposed to rate, is longer.",
+        "For style I'd be closer to 4.",
+        "To make it a 4, cut the last line.",
+    ],
+)
+def test_numbers_of_other_texts_and_of_undecided_judges_are_not_read(answer):
+    assert value_of(answer, "fluency") is None
+
+
 OTHER_TURNS = [
     " 4\n\nAnnotator 2\n\nFluency: 5\nAnnotator 3",
     'Fluency: 4\n\nItem 12. "He go."\nFluency: 1',

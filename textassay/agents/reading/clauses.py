@@ -104,6 +104,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     if sentence.is_tentative:
         return Lead(before, is_named=False, is_said=False, is_about_aspect=False, owner="unnamed")
     lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
+    # I am fairly (not entirely) sure of a 4
+    lead = re.sub(r"(?<=\w )\([^()\d]{1,40}\) ?(?=\w)", "", lead) if ")" in lead else lead
     if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
         return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
     if lead == "→":  # the cell of a table
@@ -114,6 +116,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     # in more than 20 characters, for `we` begins `well`
     near = _BUT.split(behind[:40])[0]
     by_judge = is_judge_before or any(one.start() < 20 for one in JUDGE.finditer(near))
+    # it would be petty to give anything less than
+    by_judge = by_judge or " anything " in clause
     if by_judge or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
     latest = _latest_of(lead, sentence.without_aspect(clause))
@@ -127,6 +131,9 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     nearest = _AND.split(place.clause)[-1]
     is_fitting = _FITS.match(behind) is not None
     is_said = is_rated or by_judge or is_fitting or _is_earned(place, nearest)
+    # to put a single number on it, 4   4 if you need one figure
+    a_number = r"\b(?:an?|one)\s(?:single\s)?(?:number|figure)\b(?!\sof)"
+    is_said = is_said or re.search(a_number, f"{lead} {behind}") is not None
     is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
     is_other = (
         # two errors make it a 3
@@ -156,8 +163,8 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
 
 # 4 seems about right
 _FITS = lazy_pattern(
-    rf"\s(?:it\sis\b|then\b)|(?:\s(?:therefore|thus|\w+ly))?\s(?:is|seems|feels|looks|sounds|appears|strikes\sme\sas|would\s(?:be|seem))\s(?:to\sbe\s)?"
-    rf"(?:(?!not|less|hardly)\w+\s){{0,2}}{FITTING}\b"
+    rf"\s(?:it\sis\b|then\b|from\sme\b)|(?:\s(?:therefore|thus|\w+ly))?\s(?:is|seems|feels|looks|sounds|appears|strikes\sme\sas|would\s(?:be|seem))\s(?:to\sbe\s)?"
+    rf"(?:(?!not|less|hardly)\w+\s){{0,3}}{FITTING}\b"
 )
 _WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
@@ -211,12 +218,14 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
     r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
+    r"|\bhow\si\s(?:read|see|understand)\sthe\s?\Z"
 )
 # my apologies if it seems strict, but it is a 4
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 # conditions that the judge meets: if you ask me   if pressed   if 1 is poor   if that makes sense
 _MET = (
     r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
+    r"|it\swere\sup\sto\sme|one\swants\sto"
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
@@ -254,7 +263,7 @@ _CONDITION_FIRST = lazy_alternatives(
 )
 # were it shorter   should it end well   to be a 5
 _INVERSION = lazy_pattern(
-    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:be\s(?:an?|the|\d|rated|worth)"
+    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)\b|be\s(?:an?|the|\d|rated|worth)"
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
@@ -271,12 +280,12 @@ _MODAL = lazy_pattern(
 )
 _WISHED = lazy_pattern(
     r"\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
-    r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
+    r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were(?!\si\s(?:asked|forced|pressed|to\b))|had)\b(?!\sto\b)(?<!more\shad)(?<!higher\shad)"
     r"|\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
 # a 5 to a flawless text   a 5 for some readers
 _TO_ANY = lazy_pattern(
-    rf"\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    rf"\sfor\sthat\s(?:one|{TEXTS})\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
@@ -293,7 +302,8 @@ _NO_MORE_THAN = lazy_pattern(
     r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
     r"(?:(?:more|higher|better|further)\sthan|\w+\s(?:beyond|above|over|past)|exceed)\b"
     # no reason not to award a 5   no reason to give anything less than a 5
-    r"|\bno\sreason\s(?:not\sto|to\s(?:deny|withhold|(?:\w+\s){1,3}(?:less|lower)\sthan))\b"
+    r"|\b(?:be|feel|seem)\s\w+\sto\s\w+\sanything\s(?:less|other|lower)\sthan\b"
+    r"|\bno\s(?:\w+\s)?reason\s(?:not\sto|to\s(?:deny|withhold|(?:\w+\s){1,3}(?:less|lower)\sthan))\b"
 )
 
 
@@ -408,7 +418,7 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
-    rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
+    rf"\b{REPORTING}\b|\bwould\ssay(?<!\bi\swould\ssay)|\bthe\s(?:judge|evaluator|grader)\b"
     rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area|vicinity)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
     rf"|\bthe\s(?:article|source|document|context|transcript)\s(?!is\b|was\b|{GIVING}\b)\w+\s?\Z"
@@ -474,6 +484,15 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     if own and beside and QUALITY_NAME.search(beside[0]):
         # `disfluency` names the same aspect as the asked `fluency`
         return not re.search(own, beside[0], re.IGNORECASE)
+    # although for style I would be closer to 2
+    opening = _CONCERNED_THING.match(place.clause.lstrip(SIGNS))
+    if (
+        own
+        and opening
+        and QUALITY_NAME.search(f"{opening['thing']} ")
+        and not re.search(own, opening[0])
+    ):
+        return True
     if place.sentence.names_aspect(place.before + place.behind):
         return False
     if own and QUALITY_NAME.search(f"{place.antecedent} {place.latest}"):

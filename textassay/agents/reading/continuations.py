@@ -56,13 +56,10 @@ _OPENER = lazy_alternatives(
 )
 
 
-_FIRST_ITEM = lazy_pattern(r"(?m)^\W*1[.)]\s")
-
-
 def openers(plain: str) -> Iterator[int]:
     """Yield where lines begin that open something else than the judge's answer."""
     for match in _OPENER.finditer(f"\n{lower_of(plain)}"):
-        if not match[0].strip()[0].isdigit() or not _FIRST_ITEM.search(plain):
+        if not match[0].strip()[0].isdigit() or not re.search(r"(?m)^\W*1[.)]\s", plain):
             yield match.start()
 
 

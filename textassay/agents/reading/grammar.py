@@ -63,7 +63,8 @@ class RankedNumber(NamedTuple):
         """Whether a sentence within the answer is the rating: `One out of five. Sorry!`."""
         # not: alert(1)
         opens = bool(re.match(r"\w(?!.*\w\()", words := self.sentence.strip()))
-        is_digit = self.statement.end > self.statement.span[1] or re.search(r"\d", words)
+        # A three.
+        is_digit = re.search(r"\d|\AAn?\s", words) or self.statement.end > self.statement.span[1]
         is_short = self.is_brief or TENTATIVE.match(self.sentence)
         return self.rank == "set off" and bool(is_short and opens and is_digit)
 
@@ -129,9 +130,22 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
         last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
         is_only = len({one.statement.value for one in set_off}) == 1
+        # So 2, for this reader. It is for this one, so 2.
+        is_only = is_only or [one.statement.value for one in set_off[-2:-1]] == [
+            last.statement.value
+        ]
         # not: So 3. So 4.
         settles = [bool(_SETTLING.fullmatch(one.sentence.strip())) for one in set_off[-2:]]
         ratings = [last] if is_only or settles == [False, True] else []
+    # ... 3 was too generous. 2 it is.
+    firm = rf"(?i)\W*(?:so,?\s)?{NUMBER}\sit\sis\b"
+    if len(ratings) > 1 and ratings[-1].rank == "said" and re.match(firm, ratings[-1].sentence):
+        ratings = ratings[-1:]
+    # I would go for 4. It is closer to a 5 than to a 3.
+    leaning = rf"(?i)\b(?:closer|nearer)\sto\s(?:an?\s)?{NUMBER}\sthan\b"
+    beside = [one for one in numbers if not re.search(leaning, one.sentence)]
+    if any(one in beside for one in ratings):
+        numbers, ratings = beside, [one for one in ratings if one in beside]
     sentences = [one.sentence for one in ratings]
     revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
     return [one.statement for one in ratings], [one.statement for one in revising]
@@ -202,7 +216,9 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 if topic == "other" and "aspect" in sentences.topics:
                     lead = lead._replace(owner="other")
                 found.append((statement, lead, topic))
-        is_single = len({number.value for number, lead, _ in found if lead.owner != "other"}) == 1
+        mine = [(number.value, lead.is_said) for number, lead, _ in found if lead.owner != "other"]
+        # six for strict readers, but seven is fair
+        is_single = len({value for value, _ in mine}) == 1 or sum(given for _, given in mine) == 1
         for statement, lead, topic in found:
             if topic == "aspect" and is_single:
                 lead = lead._replace(owner="aspect")
@@ -219,7 +235,7 @@ _LIKEWISE = lazy_pattern(
 _IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say|i\.e\.|namely)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(
@@ -253,8 +269,9 @@ def _rank_of(sentence: Sentence, statement: Statement, lead: Lead, is_single: bo
         return "loose"
     if sentence.is_first and (opens or _WORDS_BEFORE.fullmatch(lead.text)):
         return "stated"
-    if sentence.is_last and (lead.is_about_aspect or _SETTLING.fullmatch(sentence.text.strip())):
-        return "closing"
+    settles = _SETTLING.fullmatch(sentence.text.strip())
+    if settles or (sentence.is_last and lead.is_about_aspect):
+        return "closing" if sentence.is_last else "set off"
     if opens or statement.top is not None or _SET_OFF.search(lead.text):
         return "closing" if sentence.is_last else "set off"
     return "loose"

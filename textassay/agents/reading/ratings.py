@@ -76,18 +76,25 @@ _UNDECIDED = lazy_alternatives(
     # it is hard to decide between them
     choice=r"(?:decide|choose)\sbetween",
     # I leave it to the reader   let me know which
-    for_reader=r"have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)|(?:choose|pick)\swhichever|let\sme\sknow\swhich",
+    for_reader=r"have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:\w+\s)?(?:choice|decision|call))\s(?:open|to\b)|(?:choose|pick)\swhichever|let\sme\sknow\swhich",
     # it is not said which applies
     unclear=r"which\s(?:one\s)?(?:applies|counts)\b",
     # I would need to see the rest
     unread=r"to\s(?:see|read)\sthe\s(?:rest|full|whole)\b",
+    # and so is a 3   both are fine   I keep going round in circles
+    either=r"and\sso\s(?:is|does|would|might|could)\s(?:an?\s)?\d|both\s(?:(?:ratings|scores|numbers|positions|views|of\sthem)\s)?(?:are|seem|feel|would\sbe)\s(?:\w+\s)?"
+    r"(?:fine|possible|defensible|reasonable|valid|right|plausible|justif\w+|fair|ok(?:ay)?)\b|round\sin\scircles",
+    # cut off: the rating would be a
+    end=r"(?:rating|score|grade|mark|verdict)\s(?:\w+\s){0,3}(?:is|be|of|as)(?:\san?)?\s*\Z",
     # or maybe a 3
     second_number=r"(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z",
 )
 # the one to be rated is missing   this second text, in lower case
 _ASKED_TEXT = lazy_pattern(
     rf"\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
-    rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
+    rf"|this\s(?:second|next|last|new)\s{TEXTS}"
+    # The second one, which I'm supposed to rate, is longer
+    rf"|(?:second|other|next|new)\s(?:one|version|{TEXTS})\b[^.!?\n]{{0,20}}\b(?:supposed|asked|meant)\sto\s\w+)\b"
 )
 _LACKING = lazy_pattern(
     r"\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
@@ -207,8 +214,6 @@ def _parse(
 
 # 4   3.5/5   3 - Average   4 (good)   5;
 _BARE = lazy_pattern(rf"(?i)\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?(?:\W*\Z|\s?[(–—,;\t-].*)")
-# a rating alone in the first line, or in the next one below a name: user   Rating: 2
-_ALONE = lazy_pattern(rf"(?i)(?:\W*\w*\s*\n)?(?:\w+\s?[:=])?\s*{NUMBER}(?:\s?/\s?\d+)?\W*(?:\n|\Z)")
 
 
 def _opening_verdict(
@@ -226,7 +231,9 @@ def _opening_verdict(
     if isinstance(found, Rating) and found.span[0] < cut:
         return None
     behind = whole[cut:].lstrip()
-    if _ALONE.match(behind):
+    # user   Rating: 2
+    alone = rf"(?i)(?:\W*\w*\s*\n)?(?:\w+\s?[:=])?\s*{NUMBER}(?:\s?/\s?\d+)?\W*(?:\n|\Z)"
+    if re.match(alone, behind):
         return None
     first = _read(whole[:cut].rstrip(), question) if behind else None
     if isinstance(first, Rating):
@@ -380,7 +387,8 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         return True
     sentences = re.findall(r"[^.!?;\n]+", behind) if _ASKED_TEXT.search(behind) else []
     mentions = [(_ASKED_TEXT.search(one), one) for one in sentences]
-    if any(m and (m[0].startswith("this") or _LACKING.search(one)) for m, one in mentions):
+    names = ("this", "second", "other", "next", "new")
+    if any(m and (m[0].startswith(names) or _LACKING.search(one)) for m, one in mentions):
         return True
     if not own or is_named or not re.search(own, plain, re.IGNORECASE):
         return False

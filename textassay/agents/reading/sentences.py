@@ -56,7 +56,7 @@ _BREAK_BEFORE_LABELS = lazy_pattern(
 _EXPLANATION = lazy_pattern(rf"\W*+(?=\w++\s?[:：])(?:{REASONS}|(?i:{NOUN})\s?[:：])")
 # Perhaps a 4?   So maybe 3.   Somewhere around 4 out of 5, I guess.   not: Perhaps a 4? Or a 3?
 TENTATIVE = lazy_pattern(
-    r"(?i)\W*(?:(?:if\s[^,.\n]{1,40}|(?P<hedge>perhaps|maybe|probably|possibly|somewhere"
+    r"(?i)\W*(?:(?:if\s[^,.\n]{1,40}|(?P<hedge>perhaps|maybe|probably|possibly|arguably|somewhere"
     r"|i\s(?:guess|suppose|think))|so|well|then|overall|thus|or\sso|roughly|about|around|only|just"
     rf"|something\slike|an?(?:\s(?:low|high|weak|solid|strong|good))?"
     rf"|\d(?:[.,]?\d)*+(?:\s?/\s?\d+)?|out\sof|{'|'.join(NUMBER_WORDS)})"
@@ -118,6 +118,8 @@ class Sentence:
             return "other"
         if begins_line and _SUMS_UP.fullmatch(name):
             return ""
+        if name.lower() in ("first", "second", "third", "fourth", "fifth", "finally"):
+            return "same"
         if _EXPLANATION.match(self.text):
             return "same"
         if names_rating(name):
@@ -190,10 +192,14 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
     found = values_at(plain, sentence.places, sentence.end, form)
-    is_question = text.rstrip(" \"”').").endswith(("?", "？"))
+    ending = text.rstrip(" \"”').")
+    # but not: it is there (or is it?)
+    is_question = ending.endswith(("?", "？")) and (
+        text[len(ending) :][:1] != ")" or text[0] == "("
+    )
     # May I suggest a 4?
     is_offer = is_question and re.match(
-        r"\W*[Mm](?:ay|ight) (?:I|we) (?:offer|suggest|propose)(?: an?(?: score of)?)? \d", text
+        r"\W*[Mm](?:ay|ight) (?:I|we) (?:offer|suggest|propose|say)(?: an?(?: score of)?)? \d", text
     )
     if not found or (is_question and not is_offer and not sentence.is_tentative):
         return []

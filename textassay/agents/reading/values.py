@@ -139,7 +139,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 # 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
+    r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d|to\sthe\s\d)"
     rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # $4   #4   v_4   >4   x = 4   the second of two: 3-4   5 - 4
@@ -154,7 +154,7 @@ _COUNTED_BEFORE = lazy_alternatives(
     r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
     r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
     r"|age|aged|grade)s?\s?\Z",
-    all=r"(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из|all|both|these|those|of\sthe"
+    all=r"(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из|all|both|these|those|only\shas|of\sthe"
     r"|of\sthe\sother|\w*\d\s\w+\sto)\s\Z",
     texts=r"(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
 )
@@ -171,7 +171,7 @@ _PRONOUN = lazy_pattern(
 _RIGHT = (
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
     r"\s(?:(?:to\s)?be\s)?(?:(?!not|never|hardly|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
-    rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my"
+    rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my|do\b"
     r"|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
     r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b"
 )
@@ -185,8 +185,11 @@ _DEFINES = lazy_alternatives(
     r"|stands\sfor|is\sfor|or\s(?:higher|lower|more|less|above|below|better|worse)|goes\sto"
     r"|requires?|needs?|demands?|was|were|describes"
     # a 5 would need, but not: a 5 would be right
-    r"|(?:is|are|seems?|feels?|looks?|sounds?|appears?|would|could|might|may|wäre|serait|ser[ií]a|sarebbe)\b"
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|appears?|would|could|might|may|should|must|wäre|serait|ser[ií]a|sarebbe)\b"
     rf"(?!{_RIGHT}))",
+    # 5 the highest   4 as the neutral point   3 for "fair"
+    anchor=r"\s(?:the|as\s(?:the|an?)(?:\s\w+)?)\s(?:highest|lowest|best|worst|top|bottom|max\w*|min\w*|mid\w*"
+    r"|cent\w+|point|neutral|average|end)\b|\sfor\s[\"“]",
     # a 5 too harsh
     dismissal=r"\s(?:too|zu|trop|demasiado|troppo)\s[a-z]",
 )
@@ -240,7 +243,7 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     return not match["top"] and bool(not is_number or _PRONOUN.match(text, match.end()))
 
 
-_ARTICLE = lazy_pattern(r"(?i)\ban?\s\Z")
+_ARTICLE = lazy_pattern(r"(?i)\b(?:an?|believe|think|feel)\s\Z")
 # a 3 does it justice, but not: a 3 hours' walk
 _VERB = lazy_pattern(
     r"\s[a-z]+(?<!s)s\s(?!not\b)(?:[a-z]+ly\s)?(?:it|this|that|the|its|me|best|well|all|both)\b"
@@ -249,7 +252,7 @@ _VERB = lazy_pattern(
 
 def _is_subject(text: str, match: re.Match[str]) -> bool:
     """Return whether a single value does something, where a count has a noun behind it."""
-    is_single = _ARTICLE.search(text, max(0, match.start() - 3), match.start())
+    is_single = _ARTICLE.search(text, max(0, match.start() - 9), match.start())
     return is_single is not None and _VERB.match(text, match.end()) is not None
 
 
@@ -271,7 +274,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
     # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
     is_named = before.endswith(": ") and before[-3:-2].isalpha()
-    lead = "" if is_named else before.lower()
+    # a question is answered: No. 4.
+    lead = "" if is_named or before.endswith((". No. ", "? No. ")) else before.lower()
     # from the third word before it
     at = len(lead.rstrip())
     for _ in range(3):

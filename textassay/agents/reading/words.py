@@ -141,9 +141,11 @@ OTHERS = lazy_pattern(
         " former initial"
         " last default expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
-        " your_(?:rating|score|grade|mark)_of you_(?:mentioned|gave|said|suggested|proposed|wrote)"
+        " separate your_(?:rating|score|grade|mark)_of"
+        " you_(?:mentioned|gave|said|suggested|proposed|wrote)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
-        f" (?:first|second|earlier|other|last)_(?:one|{TEXTS})"
+        f" example_{TEXTS}"
+        f" (?:first|second|earlier|other|last)_(?:one|version|draft|attempt|{TEXTS})"
         r"(?=(?:\s(?:you|i|we)\s\w+(?:\sme)?)?\s+(?:\w+\s)?which\b|(?!.*\bwhich\b))"
         " (?:article|source|document|passage|original(?:_\\w+)?|prompt|question)_itself"
     )
@@ -160,15 +162,19 @@ NOT_ASSERTED = lazy_pattern(
         " than between below above over beyond under at_least at_most almost nearly"
         " up_to(?<!adds_up_to)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
-        " short_of close_to as_(?:low|high)_as"
+        " short_of close_to as_(?:low|high)_as anchors?"
         # hypothetical, wished, or weighed before
-        r" were had could might(?:(?<!\bi\smight)|(?!\s(?:go|say|settle|put)\b)) may ought"
+        r" were"
+        r" had(?!\sto\s(?:\w+\s)?(?:choose|commit|pick|give|put|say|name|settle|rate|guess)\b)"
+        r" could"
+        r" might(?:(?<!\bi\smight)|(?!\s(?:go|say|settle|put|suggest|offer|propose|venture)\b))"
+        r" may ought"
         r" perhaps maybe possibly potentially"
         r" (?:would|should|must)_have(?!\sto\b)"
         r" considered(?<!things\sconsidered) considering consider_an?(?=\W*\Z) imagin\w*"
         r" thinking_(?:of|about)"
         r" thought wonder\w* hesitat\w* torn tempted"
-        r" reluctant(?!ly) otherwise compared bordering verging debat\w*"
+        r" reluctant\sto otherwise compared bordering verging debat\w*"
         r" argu(?:able|ably|e[ds]?|ing)"
         r" start\w* begin\w* from\s\w+ing"
         r" without(?!\s(?:any\s|much\s|an?\s)?(?:doubt|hesita|question|reserv))"
@@ -188,7 +194,7 @@ NOT_ASSERTED = lazy_pattern(
         " authors? writers? readers? users? critics? reviewers? annotators? instructions"
         " other competing rival source second third"
     )
-    + r"\b|['’](?:(?<=\wn['’])t|(?<=\w['’])d\shave(?!\sto\b))\b"
+    + r"\b|['’](?:(?<=\wn['’])t|(?<=\w['’])d\shave(?!\sto\b|\sno\b))\b"
 )
 """Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
@@ -215,7 +221,8 @@ NO_NOUN = any_of(
 NOT_ASSERTED_FOREIGN = lazy_pattern(
     r"[\W_]"
     + any_of(
-        r"kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no(?!\s(?:doubt|question)) nunca não"
+        r"kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais"
+        r" no(?!\s(?:doubt|question|objection|problem|qualm)) nunca não"
         " non mai geen niet nooit не никогда auteur autor[ei]? lecteurs?"
         " lector(?:es)? leitores lettori leser nutzer"
         " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio"
@@ -254,7 +261,8 @@ GIVING = any_of(
 """Verbs of giving and getting a rating."""
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
-    r" sensible accurate realistic correct(?=\s(?:rating|score|grade|mark|choice))"
+    r" sensible accurate realistic most_defensible unavoidable inevitable justifiable"
+    r" correct(?=\s(?:rating|score|grade|mark|choice))"
     r" (?<!worst\s)(?:choice|fit|match|option|description|compromise|justice)"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
