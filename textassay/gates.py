@@ -27,12 +27,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from textassay.agreement.intervals import bounded_mean_interval
 from textassay.agreement.joined import People
+from textassay.arrays import Floats
 from textassay.estimation.columns import Judged, read_judged
 from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
-from textassay.estimation.means import mean_over_groups
+from textassay.estimation.means import group_means, mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate, models_by_role
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
@@ -206,9 +208,9 @@ def check_mean(
 ) -> GateCheck:
     """Check that the mean score of an aspect reaches a threshold, or does not exceed it.
 
-    The interval is a t-interval over sources (`group` of the data). If all sources have the same
-    mean, t would give an interval of length 0 however few they are; then it is the exact binomial
-    interval for how many sources may differ, taken to the ends of the scale.
+    The interval is a t-interval over sources (`group` of the data), widened for scores at the ends
+    of the scale that none of them shows: by t alone, if one source in twenty has a 2 and the others
+    score about 4.9, a check at the mean of both would hold in 45 % of the draws of 15 sources.
 
     A check that would hold is inconclusive if people rated some of the texts on the same scale and
     the mean of their ratings is on the other side: then the judge is not to be relied on here.
@@ -233,9 +235,13 @@ def check_mean(
     mean = mean_over_groups(values, codes)
     scale = scored[0].scale
     interval = mean.estimate(confidence).clip(*(scale or (-math.inf, math.inf)))
-    # three sources that all score 5 do not prove that every other source does
-    if mean.clusters > 1 and mean.variance == 0:
-        interval = _unanimous(mean.value, scale, mean.clusters, confidence)
+    if mean.variance == 0:
+        interval = Estimate(mean.value)
+    # three sources that all score 5, or nearly, do not prove that every other source does
+    if mean.clusters > 1 and scale is not None:
+        interval = _with_unseen(
+            interval, group_means(values, codes, mean.clusters), scale, confidence
+        )
     # at most a threshold is at least its opposite, of opposite scores
     sign = -1 if kind == "at_most" else 1
     verdict, note = verdict_on(advantage(interval, falls=sign < 0), sign * threshold), ""
@@ -347,17 +353,20 @@ def _of_label(run: Run, name: str) -> list[Score]:
     ]
 
 
-def _unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
-    """Return an interval for sources that all agree; unseen sources may lie anywhere on the scale.
+def _with_unseen(interval: Estimate, means: Floats, scale: Scale, confidence: float) -> Estimate:
+    """Widen an interval to allow for scores that none of the sources shows.
 
-    With n sources that agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)`
-    (Clopper and Pearson, 1934).
+    It then contains the interval of a mean on the scale (`bounded_mean_interval`), and the exact
+    binomial interval of sources that all have the best mean, or all the worst: of n sources that
+    agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)` (Clopper and Pearson, 1934).
     """
-    if scale is None:
-        return Estimate(value)
     low, high = scale
-    share = 1 - ((1 - confidence) / 2) ** (1 / sources)
-    return Estimate(value, value - share * (value - low), value + share * (high - value))
+    share = 1 - ((1 - confidence) / 2) ** (1 / len(means))
+    below, above = bounded_mean_interval((means - low) / (high - low), confidence)
+    best, worst = float(means.max()), float(means.min())
+    lows = [*interval.ends[:1], low + below * (high - low), best - share * (best - low)]
+    highs = [*interval.ends[1:], low + above * (high - low), worst + share * (high - worst)]
+    return Estimate(interval.value, min(lows), max(highs))
 
 
 def check_not_worse(

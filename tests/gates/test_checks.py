@@ -34,7 +34,7 @@ def run_of(values, *, groups=None, signature="judge v1", aspect="coherence"):
 def test_the_verdict_rests_on_the_interval():
     """Wholly above holds, wholly below fails and names texts, across is inconclusive."""
     run = run_of([3, 4, 4, 5, 4, 3, 4, 5, 4, 4])
-    assert check_mean(run, "coherence", 3.4).verdict == "holds"
+    assert check_mean(run, "coherence", 3.3).verdict == "holds"
     assert check_mean(run, "coherence", 3.9).verdict == "inconclusive"
     failed = check_mean(run, "coherence", 4.7)
     assert failed.verdict == "fails"
@@ -110,6 +110,16 @@ def test_scores_that_all_agree_prove_little():
     many = check_mean(run_of([5] * 40), "coherence", 4)
     assert many.verdict == "holds"
     assert many.low == pytest.approx(5 - (1 - 0.025 ** (1 / 40)) * 4)
+
+
+def test_a_worse_score_never_raises_the_end_that_a_check_rests_on():
+    """By Student's t alone, 14 fives and a four would prove more than 15 fives."""
+    ends = [check_mean(run_of([5] * (15 - n) + [4] * n), "coherence", 4).low for n in range(5)]
+    assert ends == sorted(ends, reverse=True)
+    rare = run_of([4.9 + 0.02 * (n % 3) for n in range(15)])
+    assert check_mean(rare, "coherence", 4.75).verdict == "inconclusive"
+    few = run_of([4, 5] * 5)
+    assert check_mean(few, "coherence", 3.5).verdict == "holds"
 
 
 def test_an_error_of_the_judge_is_not_a_bad_score():

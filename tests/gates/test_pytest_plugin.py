@@ -118,7 +118,7 @@ def test_four_outcomes(suite, monkeypatch):
     ]
     assert rows[0] == "| test | aspect | value | required | verdict |"
     assert any("coherence, difference to baseline" in row for row in rows)
-    assert any("| coherence | 2.300 \\[1.954, 2.823\\] | ≥ 3.500 | fails |" in row for row in rows)
+    assert any("| coherence | 2.300 \\[1.946, 2.925\\] | ≥ 3.500 | fails |" in row for row in rows)
 
 
 @pytest.mark.parametrize(("chosen", "status"), [("open or good", 4), ("bug or open", 1)])

@@ -348,23 +348,34 @@ def _around_mean(coefficients: Floats) -> tuple[float, float]:
     groups, mean = len(coefficients), float(coefficients.mean())
     error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
     half = t_quantile(groups - 1, CONFIDENCE) * error
-    # a judge that agrees in nearly all groups disagrees in some that were not drawn: the posterior
-    # of a mean with half a group more at either end, which of 1 and -1 alone is Jeffreys'
-    values = np.append((1 + coefficients) / 2, (0.0, 1.0))
-    weights = np.append(np.ones(groups), (0.5, 0.5))
-    share = float(np.average(values, weights=weights))
-    variance = float(np.average((values - share) ** 2, weights=weights)) / (groups + 2)
-    # as a Beta distribution of its mean and variance
-    number = share * (1 - share) / variance - 1
-    below, above = beta_interval(share * number, (1 - share) * number)
+    # a judge that agrees in nearly all groups disagrees in some that were not drawn
+    below, above = bounded_mean_interval((1 + coefficients) / 2)
     return max(-1.0, min(mean - half, 2 * below - 1)), min(1.0, max(mean + half, 2 * above - 1))
 
 
-def beta_interval(hits: float, misses: float) -> tuple[float, float]:
+def bounded_mean_interval(values: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the interval of a mean of values from 0 to 1, which allows for values not drawn.
+
+    It is that of the posterior with half an observation more at either end (Ferguson 1973), which
+    of 0 and 1 alone is Jeffreys'.
+    """
+    n = len(values)
+    values = np.append(values, (0.0, 1.0))
+    weights = np.append(np.ones(n), (0.5, 0.5))
+    share = float(np.average(values, weights=weights))
+    variance = float(np.average((values - share) ** 2, weights=weights)) / (n + 2)
+    # as a Beta distribution of its mean and variance
+    number = share * (1 - share) / variance - 1
+    return beta_interval(share * number, (1 - share) * number, confidence)
+
+
+def beta_interval(
+    hits: float, misses: float, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
     """Return the interval of a Beta distribution: Jeffreys' of a share, with 0.5 more of both."""
     from scipy.special import betaincinv  # heavy, so on first use
 
-    low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    low, high = betaincinv(hits, misses, ((1 - confidence) / 2, (1 + confidence) / 2))
     return float(low), float(high)
 
 
