@@ -272,6 +272,16 @@ def test_methods_that_cannot_give_labels_are_refused_before_any_cost(
         build(method, ScriptedModel("A"), task=categories, aspects=[aspect], options=options)
 
 
+@pytest.mark.parametrize("labels", [["F", "D", "C", "B", "A"], ["b", "a"], ["none", "A", "B"]])
+def test_labels_that_are_letters_of_others_are_refused(labels):
+    """The answer A would mean two of them."""
+    grade = Aspect(name="grade", definition="the grade", labels=labels)
+    with pytest.raises(ConfigurationError, match=r"may be this label or the letter of"):
+        build("llm-score", ScriptedModel("A"), task="summarization", aspects=[grade])
+    in_order = Aspect(name="grade", definition="the grade", labels=["A", "B", "C", "D", "F"])
+    build("llm-score", ScriptedModel("A"), task="summarization", aspects=[in_order])
+
+
 def test_decomp_eval_needs_a_question_to_which_yes_means_a_label(task):
     with pytest.raises(ConfigurationError, match="'question' to which yes means 'pass'"):
         build("decomp-eval", ScriptedModel("Yes"), task=task, aspects=["right"])

@@ -74,11 +74,18 @@ def points_for(aspect: Aspect, form: RatingForm) -> tuple[ScalePoint, ...]:
     """Return the possible answers about an aspect: its labels, or the ratings of its scale."""
     if not aspect.labels:
         return points_of(aspect.scale, form)
+    points = points_of(aspect.scale, "letters")
+    of_letters = dict(zip((point.label for point in points), aspect.labels, strict=True))
+    for name in aspect.labels:
+        if of_letters.get(name.upper(), name) != name:
+            raise ConfigurationError(
+                f"aspect {aspect.name!r}: an answer {name!r} may be this label or the letter of"
+                f" {of_letters[name.upper()]!r}, as labels are asked for by letters; rename it,"
+                f" for example to 'grade {name}', or use the method decide"
+            )
     return tuple(
         point._replace(meaning=f"{name}: {meaning}" if meaning else name)
-        for point, (name, meaning) in zip(
-            points_of(aspect.scale, "letters"), aspect.labels.items(), strict=True
-        )
+        for point, (name, meaning) in zip(points, aspect.labels.items(), strict=True)
     )
 
 

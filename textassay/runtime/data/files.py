@@ -75,13 +75,13 @@ def open_table(source: Any) -> RowSource:
     kind = type(source).__name__
     # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
     # all of them may have been read from CSV.
-    if hasattr(source, "columns") and hasattr(source, "itertuples"):
+    if hasattr(source, "itertuples") and hasattr(source, "columns"):
         # levels of the index may have names, such as `id`
         named = [n for n in source.index.names if n is not None and n not in source.columns]
         frame = source.reset_index(level=named) if named else source
         check_unique_columns(map(str, frame.columns), kind)
         return Rows(kind, lambda: _frame_rows(frame), ".")
-    if hasattr(source, "columns") and hasattr(source, "iter_rows"):
+    if hasattr(source, "iter_rows") and hasattr(source, "columns"):
         return Rows(kind, lambda: source.iter_rows(named=True), ".")
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
         return Rows(kind, lambda: _batch_rows(source.to_batches(max_chunksize=_BATCH)), ".")
