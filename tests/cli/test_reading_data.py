@@ -349,7 +349,10 @@ def test_an_aspect_abstains_where_its_material_is_missing(
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
-    shown = harness.score(data, run, server, "--task", "rag", method=method, aspects=aspects)
+    at = ("--task", "rag")
+    dry = harness.score(data, run, server, *at, "--dry-run", method=method, aspects=aspects).ok()
+    assert "there would be no score: MissingContext x16" in dry.out
+    shown = harness.score(data, run, server, *at, method=method, aspects=aspects)
     assert "if references contains it, map it: --field NAME=context" in shown.out
     scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}

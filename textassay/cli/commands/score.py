@@ -417,7 +417,7 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
         by_samples = None
         # before the walk, whose answers determine it
         is_open = bool(open_choice(session))
-        await _walk(session, command)
+        abstained = await _walk(session, command)
         if is_open:
             async with _open_command(command) as other:
                 if choice := open_choice(other):
@@ -432,6 +432,7 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
             waves=None if session.records.waves is None else session.records.waves.count,
             by_samples=by_samples,
             most_calls=traits_of(session.method).most_calls,
+            abstained=abstained,
             as_json=as_json,
         )
 
@@ -444,13 +445,17 @@ def open_choice(session: Session) -> LogprobsOrSamples | None:
     return choice if choice and choice.reads == "undecided" else None
 
 
-async def _walk(session: Session, command: ScoreCommand) -> None:
+async def _walk(session: Session, command: ScoreCommand) -> Counter[str]:
+    """Count the requests; return the scores for which the data lack something, by reason."""
+    abstained = Counter[str]()
     async with (
         show_progress(lambda: session.engine.progress, command.progress, dry=True),
         aclosing(session.engine.scores()) as scores,
     ):
-        async for _ in scores:
-            pass
+        async for score in scores:
+            if score.error and score.outcome == "abstained" and not score.usage.calls:
+                abstained[score.error.type] += 1
+    return abstained
 
 
 def print_estimate(
@@ -461,6 +466,7 @@ def print_estimate(
     waves: int | None = None,
     by_samples: Usage | None = None,
     most_calls: int | None = None,
+    abstained: Mapping[str, int] | None = None,
     as_json: bool = False,
 ) -> None:
     """Print the counts of a dry run."""
@@ -472,6 +478,7 @@ def print_estimate(
             "most_calls_per_score": most_calls,
             "without_logprobs": by_samples and by_samples.model_dump(mode="json"),
             "waves": waves,
+            "abstained": abstained or None,
         }
         typer.echo(json.dumps({name: value for name, value in counts.items() if value is not None}))
         return
@@ -492,6 +499,9 @@ def print_estimate(
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if abstained:
+        reasons = ", ".join(f"{reason} x{count:,}" for reason, count in abstained.items())
+        results().print(f"the judge would not be asked, and there would be no score: {reasons}")
     if most_calls is not None:
         results().print(f"up to {most_calls} calls per score: the judge stops when it knows enough")
     results().print("requests that repeat an unusable written answer are not counted")
