@@ -141,7 +141,7 @@ def _task() -> str:
 async def main(texts: int) -> None:
     """Print the share of prompt tokens that each way pays in full."""
     rows = {
-        "texts behind the aspect (paper)": await judged("paper", texts),
+        "texts after the aspect (paper)": await judged("paper", texts),
         "texts first, all at once": await at_once(texts),
         "texts first (shared-prefix)": await judged("shared-prefix", texts),
     }

@@ -7,9 +7,9 @@ with pytest alone, with the plugin installed from a checkout, and from a wheel b
 result is the median difference between neighboring starts, with its quartiles: of the collection
 itself, which the target of 5 ms is about, and of the whole session.
 
-At its start pytest reads the list of files of every distribution that has a plugin, whatever the
-plugin does. A wheel lists each module, and pip each compiled module too, so that time is reported
-for itself: the plugin cannot lower it.
+At its start pytest reads the list of files of every distribution that has a plugin, even if the
+plugin does nothing. A wheel lists each module, and pip each compiled module too, so that time is
+reported separately: the plugin cannot lower it.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ async def first_request(command: Callable[[str], Sequence[str]], bytecode: Path)
 
     Args:
         command: Takes the address of the server; returns the arguments of Python.
-        bytecode: Where compiled modules are kept, whatever the environment says: an installed
-            package has them, a checkout need not.
+        bytecode: Folder of compiled modules, in any environment: an installed package has them, a
+            checkout need not.
     """
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

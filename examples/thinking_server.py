@@ -2,7 +2,7 @@
 
     python -m examples.thinking_server --family openai --thought 600        prints its address
 
-Every family gives the answers of `examples.mock_server`, behind a thought of `thought` tokens. A
+Every family gives the answers of `examples.mock_server`, after a thought of `thought` tokens. A
 request with fewer tokens than thought and answer take is cut off, as the family does it. The
 families are public APIs and servers of 2026; one fault is reported per reply, as they do.
 """

@@ -119,7 +119,7 @@ def data_sets() -> Iterator[str]:
             adds = f" (optional: {file.adds})" if file.optional else ""
             yield f"  {file.name}{adds}"
             yield f"    from     {file.where}"
-            yield f"    licence  {file.licence}"
+            yield f"    license  {file.license}"
             yield f"    sha256   {file.sha256 or 'not checked here: the file could not be had'}"
 
 

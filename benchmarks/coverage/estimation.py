@@ -427,7 +427,7 @@ def recorded_means(recorded: Recorded) -> Measure:
 def recorded_texts(recorded: Recorded, coverage: float = 0.9) -> Measure:
     """Return the intervals of the texts of 60 sources, after 40 others taught map and intervals.
 
-    `raw` are the scores themselves, and around them what holds as many of the taught ratings.
+    `raw` are the scores themselves, with intervals that contain as many of the taught ratings.
     """
     scores, ratings, groups = recorded
 

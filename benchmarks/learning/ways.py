@@ -29,8 +29,8 @@ def learned(data: Recorded, name: str, known: Sequence[str] = ()) -> Predict:
         "systems": data.systems,
         "sources": data.groups.astype(str).tolist(),
     }
-    nobody: list[str | None] = [None] * len(data.systems)
-    pool = Pool(data.features, *(labels[kind] if kind in known else nobody for kind in labels))
+    unknown: list[str | None] = [None] * len(data.systems)
+    pool = Pool(data.features, *(labels[kind] if kind in known else unknown for kind in labels))
 
     def of(kind: str, rows: Mask) -> list[str | None] | None:
         return list(compress(labels[kind], rows)) if kind in known else None

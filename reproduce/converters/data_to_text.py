@@ -17,7 +17,7 @@ from reproduce.converters.origin import (
 from textassay.runtime.errors import DataError
 
 QUALITY = {"overall": "quality"}
-"""What UniEval's files call overall is the quality that people rated."""
+"""The aspect that people rated, by its name in UniEval's files."""
 
 
 def rows(name: str, files: Sequence[Path]) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""What a converter is: the files that a data set is published in, and how they become our rows."""
+"""Data sets and converters: the files of a data set's publisher, and how they become our rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OriginFile:
     """Its name."""
     where: str
     """Address to get it from."""
-    licence: str
-    """The licence stated there."""
+    license: str
+    """The license stated there."""
     sha256: str | None = None
     """Digest of the file that the converter was tried on; `None` if it was not checked: the file
     could not be had where this was written."""

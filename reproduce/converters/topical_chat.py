@@ -16,7 +16,7 @@ USR_ASPECTS = {
     "Uses Knowledge": "groundedness",
     "Overall": "overall",
 }
-"""UniEval's names for what USR asked."""
+"""The aspects, by UniEval's names of USR's questions."""
 
 
 def rows(files: Sequence[Path]) -> Iterator[Json]:

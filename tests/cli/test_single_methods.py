@@ -168,7 +168,7 @@ def distribution(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS)
     (site / "their_package.py").write_text(MODULE)
-    (site / "their_broken_module.py").write_text("raise RuntimeError('no licence')\n")
+    (site / "their_broken_module.py").write_text("raise RuntimeError('no license')\n")
     monkeypatch.syspath_prepend(str(site))
     yield
     for name in ("their_package", "their_broken_module"):
@@ -193,7 +193,7 @@ def test_a_method_of_another_package_runs_from_the_command_line(server, data, ru
     ("name", "says"),
     [
         ("gone", r"cannot be loaded from 'their_package:Gone': AttributeError"),
-        ("broken", r"cannot be loaded .*: RuntimeError: no licence"),
+        ("broken", r"cannot be loaded .*: RuntimeError: no license"),
         ("number", r"is not a method: .*must be a class"),
     ],
 )

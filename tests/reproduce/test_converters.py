@@ -268,6 +268,6 @@ def test_every_file_says_where_it_is_from_and_its_licence(capsys):
         assert f"{data.name}: " in shown
         for file in data.files:
             assert file.where.startswith("http")
-            assert file.licence
+            assert file.license
             assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
     assert "not checked here" in shown
