@@ -338,7 +338,7 @@ class PromptTemplate:
 
     prompt: str
     """Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material` and
-    whatever the agent adds."""
+    further values of the agent."""
     task: Task
     """The kind of text that is judged."""
     layout: Layout = "paper"

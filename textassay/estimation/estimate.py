@@ -246,7 +246,7 @@ class MeanSettings:
     seed: int = 0
     """Seed of the folds."""
     weight: MeanUnit = "sources"
-    """What the means are over: `sources`, each counting the same however many texts it has, or
+    """The unit of the means: `sources`, each with the same weight however many texts it has, or
     `texts`."""
 
 

@@ -260,7 +260,7 @@ def compare_sides(
         aspects: Aspects to compare; by default all that both runs judged.
         confidence: Confidence of the intervals.
         seed: Seed of sign flips and bootstrap.
-        weight: What the means are over.
+        weight: The unit of the means.
         with_agreement: Whether agreement with people is compared.
         by: Field whose values divide the texts, as given when the data were read.
 

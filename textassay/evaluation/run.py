@@ -292,8 +292,8 @@ class Run(Displayed):
                 equal sources, the sources of each run's data are used.
             fields: Field map of `human`.
             confidence: Confidence of the intervals.
-            weight: The unit of the means: `sources`, each counting the same however many texts it
-                has, or `texts`.
+            weight: The unit of the means: `sources`, each with the same weight however many texts
+                it has, or `texts`.
             seed: Seed of sign flips and bootstrap.
             by: Field of the data, such as `topic`, by whose values the texts are divided:
                 `subsets` of the result has the comparison of each part.

@@ -1,7 +1,7 @@
 """Batches in OpenAI's format: of OpenAI, Azure, Groq, Together AI and the like.
 
 A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
-`POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
+`POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read with any
 status: a batch that expired has answers as well. `SERVERS` lists how the servers differ.
 """
 
