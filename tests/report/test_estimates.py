@@ -103,7 +103,7 @@ def test_notes_are_those_of_the_commands(files, words):
 def test_calibration_is_drawn(files, words):
     """Each calibrated aspect has its curve with what it was learned from."""
     assert "map from 120 ratings on 30 sources" in words
-    assert "An interval holds 90 % of new texts" in words
+    assert "An interval contains 90 % of new texts" in words
 
 
 def test_calibration_of_another_judge_is_refused(files, tmp_path):

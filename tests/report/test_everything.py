@@ -113,7 +113,7 @@ def test_a_stress_run_shows_its_verdicts(tmp_path, made):
     section = page[page.index('<section id="stress"') :]
     text = words_of(section[: section.index("</section>")])
     assert len(tests) >= 3
-    assert "Does the judge hold under stress?" in page
+    assert "Does the judge pass the stress tests?" in page
     for row in tests:
         head = f"{row['test']} {row['family']} {row['aspect']} {row['expects']} {row['n']}"
         assert f"{head} {row['groups']} {figure(row['shift'])}" in text

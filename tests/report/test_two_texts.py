@@ -122,7 +122,7 @@ def test_a_text_that_was_made_from_something_else_is_shown_with_both(field, tmp_
     ]
     write_report(folders, tmp_path / "page.html")
     page = words_of((tmp_path / "page.html").read_text("utf-8"))
-    assert re.search(r"one q\d+\s+What the text of B was made from\s.*?two q\d", page)
+    assert re.search(r"one q\d+\s+Source of the text of B\s.*?two q\d", page)
     [note] = Run(folders[0]).compare(folders[1]).notes
     assert note.text.startswith("40 texts have another source or other passages in a than in b")
 

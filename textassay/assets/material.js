@@ -1,8 +1,8 @@
 "use strict";
 // Draws conversations by turn, passages by number and images, for the report, the viewer and the annotation page.
-// Pieces come from `browser_piece`; a kind of piece that is to look in its own way gets a branch in `pieceBody`.
+// Pieces come from `browser_piece`; a kind of piece with a look of its own has a branch in `pieceBody`.
 
-function drawPieces(pieces, judged) { // `judged` says where the text that is judged stands
+function drawPieces(pieces, judged) { // `judged` says where the judged text is
   const list = pieceElement("div", "pieces"), calls = new Map();
   let turn = 0, box = null;
   for (const piece of pieces) {

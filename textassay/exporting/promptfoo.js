@@ -32,7 +32,7 @@ function find(output, context) {
   const digest = key(output);
   let found = entries.filter((entry) => entry.output === digest);
   if (found.length > 1) {
-    // outputs such as "Yes" occur more than once: told apart by what was asked
+    // outputs such as "Yes" occur more than once: the question distinguishes them
     const asked = new Set([context.prompt, ...Object.values(context.vars ?? {})].map(key));
     const same = found.filter((entry) => asked.has(entry.source));
     found = same.length ? same : found;

@@ -344,7 +344,7 @@ async function advance() {
   shown = null;
   let connected = true;
   if (upcoming.length < 2) connected = await refill().then(() => true, () => false);
-  if (!upcoming.length && connected) {          // the server may still offer what is on its way there
+  if (!upcoming.length && connected) {          // the server may still offer an item whose answer is on its way
     await flush();
     connected = !outbox.length && await refill().then(() => true, () => false);
   }

@@ -2,7 +2,7 @@
 // Texts are set as text, never as markup; nothing is stored, and nothing is asked of anywhere else.
 (() => {
   const by = (id) => document.getElementById(id);
-  const live = document.body.dataset.live; // what names the run in requests to the viewer; undefined in a file
+  const live = document.body.dataset.live; // name of the run in requests to the viewer; undefined in a file
   const ask = async (what, rest = "") => {
     const answer = await fetch(`${what}?${[live, rest].filter(Boolean).join("&")}`);
     if (!answer.ok) throw new Error(await answer.text());
@@ -128,7 +128,7 @@
     state.drawn = "";
     draw();
   }
-  const label = (value) => (value === null || value === undefined || Math.abs((value % 1) - 0.5) < 1e-9 ? null : Math.round(value)); // as meta counts labels
+  const label = (value) => (value === null || value === undefined || Math.abs((value % 1) - 0.5) < 1e-9 ? null : Math.round(value)); // as `textassay agreement` counts labels
   function showCell(run, aspect, people, judge) { // the texts of one cell of a confusion matrix
     const name = state.columns.aspects[aspect], names = name?.labels ?? ["no", "yes"];
     if (!name) return;
@@ -164,7 +164,7 @@
     URL.revokeObjectURL(link.href);
   }
   let textsAsked = false;
-  async function readTexts() { // what is searched is unpacked once somebody searches
+  async function readTexts() { // texts are unpacked at the first search
     if (live !== undefined || textsAsked || !state.columns.texts) return;
     textsAsked = true;
     const texts = [], count = document.getElementsByClassName("block").length;
@@ -213,7 +213,7 @@
       if (value !== null) lane.append(sign("judge", value, aspect.scale));
     }
     const score = (kind, number) => { const shown = element("span", `${kind} n`, named(aspect, number, 2)); if (aspect.labels) shown.title = shown.textContent; return shown; };
-    // ids of a data set begin alike: where room is short, the end stays
+    // ids of a data set begin alike: a narrow column shows their ends
     const id = columns.ids[example], shown = element("span", "id");
     shown.append(element("span", "", id.slice(0, -8)), element("span", "", id.slice(-8)));
     shown.title = id;
@@ -227,7 +227,7 @@
       const change = at("change", row);
       made.append(score("other-value", other), element("span", `change n${at("flip", row) ? " flag" : ""}`, change === null ? "–" : `${at("flip", row) ? "⇄ " : ""}${signed(change)}`));
     }
-    made.setAttribute("aria-label", spoken(row)); // bare numbers are told apart by their columns alone
+    made.setAttribute("aria-label", spoken(row)); // only the columns distinguish bare numbers
     made.addEventListener("click", () => pick(row, true));
     return made;
   }
@@ -266,7 +266,7 @@
     return made;
   }
   const givenNames = { source: "Source", conversation: "Conversation", context: "Context", passages: "Passages" };
-  function given(part, texts) { // what the output was made from: a text, or turns and passages
+  function given(part, texts) { // the source of the output: a text, or turns and passages
     if (!part.pieces) return folded(givenNames[part.kind], texts[part.text]);
     const made = element("details", "given"), turns = Math.max(...part.pieces.map((piece) => piece.turn));
     made.open = true;
@@ -316,7 +316,7 @@
     return list;
   }
   const MAX_DIFFERENCE = 1500; // words of each text: the table of common words grows with the square
-  function differences(a, b) { // the words of both texts, and which of them the other lacks
+  function differences(a, b) { // the words of both texts, and whether the other text lacks them
     const [first, second] = [a, b].map((text) => text.match(/\s+|[^\s]+/g) ?? []);
     if (first.length > MAX_DIFFERENCE || second.length > MAX_DIFFERENCE) return [[[a, false]], [[b, false]]];
     const width = second.length + 1, common = new Uint16Array((first.length + 1) * width);
@@ -364,7 +364,7 @@
     if (shown.other !== undefined) made.push(...compared(shown, columns.runs));
     else if (shown.output !== undefined) made.push(quoted(shown.output));
     made.push(...(shown.given ?? []).map((part) => given(part, shown.texts)));
-    if (shown.other_given) made.push(element("h4", "", `What the text of B was made from`), ...shown.other_given.map((part) => given(part, shown.texts)));
+    if (shown.other_given) made.push(element("h4", "", `Source of the text of B`), ...shown.other_given.map((part) => given(part, shown.texts)));
     if (shown.images) made.push(images(shown));
     const references = (shown.references ?? []).map((place) => shown.texts[place]);
     if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));
