@@ -319,6 +319,17 @@ def test_the_column_of_rated_texts_may_have_another_name(name):
     assert read(rows) == {"a": ((1.0, 3.0), 2.0)}
 
 
+def test_ratings_by_name_are_those_of_columns():
+    ratings = [{"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}, {"bob": 3, "c.d": 4}]
+    rows = [
+        {"output": f"x{at}", "annotators": {"c": by, "d": [5]}} for at, by in enumerate(ratings)
+    ]
+    data = Examples(rows)
+    assert [e.annotators["c"] for e in data] == [(1, 2), (1, 2), (None, 3, 4)]
+    assert data.rater_names("c") == ("ann", "bob", "c_d")
+    assert {e.annotators["d"] for e in data} == {(5,)}
+
+
 def test_raters_keep_their_places_in_rows_that_lack_some_or_have_another_order():
     for names in (("c.ann", "c.bob"), ("r1", "r2")):
         ann, bob = (name.replace("c.", "annotators.c.") for name in names)

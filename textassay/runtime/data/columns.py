@@ -237,6 +237,8 @@ class FieldReader:
         """Return a row with the values of its cells, and the meaning of its columns."""
         if self._paths:
             row = _take_out(row, self._paths)
+        if isinstance(row.get("annotators"), Mapping):
+            row = _raters_as_columns(row)
         layout = self._layouts.get(tuple(row)) or self._layout(row)
         for key in layout.images:  # tables in memory hold their bytes
             row = {**row, key: as_texts(row[key])}
@@ -543,6 +545,20 @@ class FieldReader:
         return any(path.startswith(f"{key}.") for path in self._paths)
 
 
+def _raters_as_columns(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a row with a column for each rater of an aspect whose ratings are an object."""
+    named = {name: by for name, by in row["annotators"].items() if isinstance(by, Mapping)}
+    if not named:
+        return row
+    columns = {
+        f"annotators.{name}.{str(rater).replace('.', '_')}": rating
+        for name, by_rater in named.items()
+        for rater, rating in by_rater.items()
+    }
+    others = {name: by for name, by in row["annotators"].items() if name not in named}
+    return {**row, "annotators": others, **columns}
+
+
 def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]:
     """Return a row with columns for the mapped parts of objects, such as `inputs.question`."""
     for path in paths:
@@ -722,8 +738,8 @@ def _field_error(error: ValidationError, layout: _ColumnLayout) -> FieldError:
         problem += how_to_name(path, name)
     elif name == "references" and (inside or not isinstance(given, Mapping)):
         problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
-    elif isinstance(given, Mapping) and given:
-        inner = next(iter(given))
+    elif isinstance(given, Mapping | list) and given:
+        inner = "0" if isinstance(given, list) else next(iter(given))
         field = ".".join([name, *inside])
         problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{field}"}}'
     return FieldError(path, problem, column=key)
