@@ -68,6 +68,9 @@ _KINDS = {
 """Types of the parts of Gemini and Bedrock, which have a key instead."""
 _WITHOUT_CONTENT = ("item_reference", "compaction", "step_start")
 """Types of entries and parts that show neither a text nor a call."""
+_CONTENTS = ("source", "bytes", "data", "fileUri", "file_uri")
+_NAMES_OF_FILES = ("fileUri", "file_uri", "name", "displayName", "mimeType", "mime_type", "format")
+"""Fields of Bedrock's and Gemini's files, and those that name them."""
 _NO_NAMES = ("function", *map(plain_name, _CALL_TYPES))
 """Endings of types and keys that calls of any tool have."""
 _ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
@@ -333,6 +336,9 @@ def _before_last_text(
             continue
         if not kind.endswith(_RESULT_TYPES) and calls[-1][1] is None:
             continue
+        if role != "assistant":  # results of earlier calls, beside what the user says
+            messages.append(_result_part(part, images))
+            continue
         text = message_text(texts, images)
         if text.strip() or calls:
             called = tuple(call for call, _ in calls)
@@ -370,6 +376,9 @@ def _item_of_responses(
         return [ConversationMessage(role="tool", content=output, call_id=call_id)]
     if kind == "mcp_list_tools":
         return [ConversationMessage(role="system", content=read_tools(item.get("tools") or []))]
+    if kind.startswith("mcp_approval"):
+        role = "user" if kind.endswith("response") else "assistant"
+        return [ConversationMessage(role=role, content=as_json_text(item))]
     if not kind.endswith("_call"):
         return []
     if kind == "image_generation_call":  # its result is the image
@@ -626,7 +635,12 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
         if name in part and part[name] is not None:
             return message_text(part[name], images)
     if not kind:
-        return as_json_text({name: value for name, value in part.items() if value is not None})
+        filled = {name: value for name, value in part.items() if value is not None}
+        file = next(iter(filled.values()), None) if len(filled) == 1 else None
+        if isinstance(file, Mapping) and not file.keys().isdisjoint(_CONTENTS):
+            about = [file[name] for name in _NAMES_OF_FILES if isinstance(file.get(name), str)]
+            return f"[{next(iter(filled))}: {about[0] if about else 'not shown'}]"
+        return "" if filled.keys() == {"cachePoint"} else as_json_text(filled)
     about = source if kind == "document" and isinstance(source, Mapping) else part
     return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"
 

@@ -346,6 +346,24 @@ TURNS: list[tuple[list[Any], str]] = [
         "\n\n[turn 2] assistant: Found.",
     ),
     (
+        [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f"}]},
+         {"role": "user", "content": [
+             {"type": "text", "text": "Go on."},
+             {"type": "tool_result", "tool_use_id": "1", "content": "42"}]}],
+        "[turn 2, call 1] f()\n\n[turn 2, call 1, result] 42\n\n[turn 3] user: Go on.",
+    ),
+    (
+        [{"role": "user", "content": [
+            {"document": {"format": "pdf", "name": "Report", "source": {"bytes": "Secret"}}},
+            {"cachePoint": {"type": "default"}}, {"text": "Read it."}]}],
+        "user: [document: Report]\nRead it.",
+    ),
+    (
+        [{"role": "user", "parts": [
+            {"inlineData": {"mimeType": "audio/wav", "data": "Secret"}}, {"text": "Listen."}]}],
+        "user: [inlineData: audio/wav]\nListen.",
+    ),
+    (
         [{"role": "assistant", "parts": [
             {"type": "step-start"},
             {"type": "tool-f", "toolCallId": "1", "input": {}, "output": 42},
