@@ -638,8 +638,8 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
         filled = {name: value for name, value in part.items() if value is not None}
         file = next(iter(filled.values()), None) if len(filled) == 1 else None
         if isinstance(file, Mapping) and not file.keys().isdisjoint(_CONTENTS):
-            about = [file[name] for name in _NAMES_OF_FILES if isinstance(file.get(name), str)]
-            return f"[{next(iter(filled))}: {about[0] if about else 'not shown'}]"
+            names = [file[name] for name in _NAMES_OF_FILES if isinstance(file.get(name), str)]
+            return f"[{next(iter(filled))}: {[*names, 'not shown'][0]}]"
         return "" if filled.keys() == {"cachePoint"} else as_json_text(filled)
     about = source if kind == "document" and isinstance(source, Mapping) else part
     return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"

@@ -551,6 +551,19 @@ def test_assessments_of_another_form_are_left_out_and_other_tables_keep_their_co
     assert (example.human, example.system) == ({"quality": 4.0}, "a")
 
 
+@pytest.mark.parametrize("write", [str, json.dumps])
+def test_requests_and_responses_of_mlflow_in_cells(write: Any) -> None:
+    message = {"role": "user", "content": "Q?"}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "In 1967."}}]}
+    row = {
+        "request": write({"messages": [message]}),
+        "response": write(answer),
+        "assessments": "[]",
+    }
+    (example,) = Examples([{"trace_id": "t", **row}])
+    assert (example.messages[0].content, example.output) == ("Q?", "In 1967.")
+
+
 @pytest.mark.parametrize("written", [str, json.dumps])
 def test_scores_of_phoenix_in_cells_are_read(tmp_path: Path, written: Callable[..., str]) -> None:
     path = tmp_path / "evaluated.csv"

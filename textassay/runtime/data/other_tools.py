@@ -291,7 +291,7 @@ def _from_case(row: ExportRow) -> ExportRow:
 
 def _of_inputs(inputs: Any) -> dict[str, Any]:
     """Return source, messages and passages in the inputs of a program."""
-    inputs = _parse(inputs)
+    inputs = _parse_cell(inputs)
     if not isinstance(inputs, Mapping):
         is_chat = looks_like_messages(inputs)
         return {"messages": inputs} if is_chat else {"source": _as_answer(inputs)}
@@ -339,7 +339,8 @@ def _from_traces(row: ExportRow) -> ExportRow:
         else:
             measured.setdefault(name, value)
     expected = [measured.pop(n) for n in ("expected_response", "expected") if n in measured]
-    inputs, output = _first(row, "request", "inputs"), _parse(_first(row, "response", "outputs"))
+    inputs, output = _first(row, "request", "inputs"), _first(row, "response", "outputs")
+    output = _parse_cell(output) if str(output)[:1] == "{" else _parse(output)
     choices = _as_list(output.get("choices")) if isinstance(output, Mapping) else []
     if choices and isinstance(choices[0], Mapping):
         output = _answer_text(_at(choices[0], "message"))
