@@ -197,6 +197,26 @@ def test_the_split_keeps_sources_together_and_follows_the_seed():
     assert by_row["held_out"]["aspects"]["clarity"]["groups"] == 20
 
 
+@pytest.mark.parametrize(
+    ("material", "grouped_by", "groups"),
+    [
+        ({"context": "document {}"}, "source", 20),
+        ({"source": "What is in it?", "images": ["https://a.org/{}.png"]}, "source", 20),
+        ({"source": "Write a haiku."}, "row", 120),
+    ],
+)
+def test_sources_are_those_of_the_other_commands(material, grouped_by, groups):
+    """A context without a source, or an image, is one; an instruction for all texts is none."""
+    rows = [
+        {name: value for name, value in row.items() if name != "group"}
+        | json.loads(json.dumps(material).replace("{}", row["group"]))
+        for row in rows_of()
+    ]
+    split = learn(rows, train_fraction=0.5).report["split"]
+    assert split["by"] == grouped_by
+    assert split["train"]["groups"] + split["held_out"]["groups"] == groups
+
+
 def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds_is_kept():
     names = ("tree", "ridge", "avg")
     report = learn(rows_of(), aggregator=names, **HALF).report

@@ -197,6 +197,11 @@ def _find_rows(
             },
         )
         table.add(row, is_other_text=row.is_rated and scores.are_of_another_text(example))
+    shared = {row.source for row in (*table.rows, *table.others)}
+    # a text that all rows share, such as an instruction, is not a source (`source_names`)
+    if len(shared) == 1 and str(*shared).startswith("source "):
+        table.rows = [row._replace(source=None) for row in table.rows]
+        table.others = [row._replace(source=None) for row in table.others]
     return table
 
 

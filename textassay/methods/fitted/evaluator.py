@@ -16,7 +16,6 @@ file's name without its ending (or the name of a run's folder), or `NAME/aspect`
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -38,7 +37,7 @@ from textassay.agreement.records import (
 from textassay.learning.aggregators import Aggregator
 from textassay.methods.library.toml import validate_as
 from textassay.runtime.base import Message
-from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.digests import may_be_one_text, source_digest, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import share_names
@@ -271,12 +270,9 @@ def source_label(example: Example) -> str | None:
     if example.group is not None:
         # with a prefix, so that a group never equals the digest of a source
         return f"group {example.group}"
-    if example.source:
-        # a digest rather than the text, so that long sources are not kept in memory
-        return (
-            "source " + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
-        )
-    return None
+    # a digest rather than the text, so that long sources are not kept in memory
+    digest = source_digest(example)
+    return None if digest is None else f"source {digest}"
 
 
 def _stem(source: ScoreSource) -> str:
