@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 import pandas as pd
 import pytest
@@ -306,8 +307,18 @@ def test_the_column_of_raters_can_be_mapped():
     ]
     fields = {"who": "rater", "coh": "human.coherence"}
     assert read(rows, fields=fields) == {"a": ((1.0, 3.0), 2.0)}
-    with pytest.raises(DataError, match="comes once per rater"):
-        Examples(rows[:1], fields=fields).check()
+    apart = [rows[0], {**rows[1], "id": "b"}]
+    assert read(apart, fields=fields) == {"a": ((1.0, None), 1.0), "b": ((None, 3.0), 3.0)}
+    with pytest.raises(DataError, match="the rows have no 'id'"):
+        Examples([{"output": "x", "who": "ann", "coh": 1}], fields=fields).check()
+
+
+@pytest.mark.parametrize("cells", [{}, {"who": None, "coh": None}, {"who": "", "coh": math.nan}])
+def test_a_map_of_raters_fits_rows_that_nobody_rated_yet(cells):
+    rows = [{"id": id_, "output": "x", **cells} for id_ in "ab"]
+    examples = Examples(rows, fields={"who": "rater", "coh": "human.coherence"})
+    assert [(one.human, one.annotators) for one in examples] == [({}, {})] * 2
+    assert set(examples.check().unused_map) == (set() if cells else {"coh"})
 
 
 @pytest.mark.parametrize("name", ["ID", "item_id", "textId", "uid"])

@@ -22,8 +22,9 @@ def one_row_per_example(
 ) -> RowsByRater | None:
     """Return the table with a row per text if its rows name raters, else `None`.
 
-    Such a table has a column of raters (by its name, or mapped to `rater`), repeated values of
-    `id` or another of `ITEMS`, and ratings in columns such as `human.coherence`, or in the columns
+    Such a table has a column of raters that is mapped to `rater`, or one that is named so and
+    repeated values of `id` or another of `ITEMS`, and ratings in columns such as
+    `human.coherence`, or in the columns
     `aspect` and `value`.
     `fixed_columns` names other columns with equal values in all rows of a text.
     """
@@ -39,7 +40,8 @@ def one_row_per_example(
     # With a column of raters but no ids, it is unknown which rows belong together.
     if not rater or id_ not in first:
         return None
-    if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
+    # `textassay ratings export csv` writes `aspect` and `value`
+    if rater in named or first.keys() >= {"aspect", "value"}:
         return RowsByRater(table, rater, id_, fields, labels, fixed_columns)
     seen: set[str] = set()
     for _, row in table.rows():
@@ -114,7 +116,7 @@ class RowsByRater(RowSource):
                     raise self.error(number, f"rater {rater!r} rated {id_!r} before")
                 of_text[aspect][rater] = value
         self.raters = tuple(raters)
-        if not any(ratings.values()):
+        if raters and not any(ratings.values()):
             raise DataError(
                 f"{self.name}: has a row for each rater ({self._rater!r}), and no column with"
                 ' ratings; name it: fields={"COLUMN": "human.ASPECT"}'

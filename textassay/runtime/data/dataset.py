@@ -302,11 +302,14 @@ class Examples:
         if joined:
             self._table = self._by_rater = joined
             self._reader = self._reader_of(joined.fields)
-        elif RATER in self._fields.values():
+        elif any(self._has_column(key) for key, ours in self._fields.items() if ours == RATER):
             raise DataError(
-                f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
-                " that comes once per rater"
+                f"{self.name}: the field map names a column of raters, but the rows have no 'id',"
+                " which tells whose ratings belong together"
             )
+
+    def _has_column(self, key: str) -> bool:
+        return any(isinstance(row, Mapping) and key in row for _, row in self._table.rows())
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters of an aspect by name, in order of the ratings in `annotators`.
