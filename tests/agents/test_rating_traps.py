@@ -668,6 +668,41 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
     assert value_of(answer, aspect="fluency") == 4
 
 
+ELSEWHERE = [
+    "Je mettrais quatre sur cinq.", "Quatre. Le style est sobre.", "¡Un cuatro! El texto fluye.",
+    "Yo pondría un cuatro.", "Direi quattro su cinque.", "Olha, eu daria um quatro. Ajuda.",
+    "Een dikke vier dus!", "Volle Klarheit, also eine Vier.", "Daję czwórkę.",
+    "Ostatecznie przyznaję 4 punkty.", "Ставлю четвёрку.", "Итог — 4 балла из 5.",
+    "Bu nedenle 5 üzerinden 4 veriyorum.", "Bence 5 üzerinden dört.", "أعطيها أربعة من خمسة.",
+    "मैं इसे 5 में से 4 अंक दूँगा।", "मेरे हिसाब से पांच में से चार।", "四点をつけます。", "4점 드릴게요.",
+    "5점은 어렵고 4점 드릴게요.", '{"puntuacion": 4, "motivo": "bien"}', '{"评分": 4}',
+    '{"スコア": 4, "理由": "短い"}', '{"bewertung": 4}', '{"综合得分": 4, "简洁度": 2}',
+    "Mark : « 4 »", 'It is on the level "4".', "I choose number 4, for it flows.", "Rating;4,",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ELSEWHERE)
+def test_number_words_and_keys_of_other_languages_are_ratings_behind_a_verdict(answer):
+    assert value_of(answer) == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Quatre erreurs gênent.", "Si le texte était plus long, je dirais quatre.",
+        "5점은 어렵습니다.",
+        "अगर वह लंबा होता तो मैं 4 देता।",
+        "Je dirais trois ou quatre.",
+        "मैं 3 या 4 अंक दूँगा।", '{"流畅性评分": 4}', '{"note": "4 fautes"}',
+        "10 üzerinden 4 veriyorum.",
+        "1〜4の点数をつけることができません。", "El texto cita a cuatro.",
+        "Ставлю три или четыре.",
+    ],
+)  # fmt: skip
+def test_counts_conditions_and_ranges_of_other_languages_are_no_ratings(answer):
+    assert value_of(answer) is None
+
+
 VERDICTS_AMONG_OTHERS = [
     "It would be churlish to give anything less than a 4.",
     "It'd be unfair to award anything other than a 4 here.",

@@ -33,7 +33,8 @@ _ELSEWHERE = {
     "consistency": "konsistenz consistencia consistência coerenza 一致性 一貫性 整合性 일관성",
     "correctness": "korrektheit richtigkeit exactitude justesse corrección correção correttezza"
     " 正确性 正確性 正確さ 정확성",
-    "engaging": "unterhaltungswert attrait interés interesse coinvolgimento 吸引力 魅力 흥미",
+    "engaging": "unterhaltungswert attrait interés interesse coinvolgimento 趣味性 吸引力 魅力"
+    " 흥미",
     "fluency": "flüssigkeit sprachfluss fluidité fluidez fluência fluidità scorrevolezza"
     " 流畅性 流畅度 流暢性 流暢さ 유창성",
     "grounded": "fundiertheit ancrage fundamentación fundamentação 有据性 依据性 根拠性",
@@ -100,7 +101,7 @@ def _pattern_of(name: str) -> str:
     """Return the pattern of a name, in any case and with spaces, `-` or `_` in it."""
     pattern = r"[\s-]{1,3}".join(map(re.escape, name.split()))
     # judges shorten `overall quality`
-    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", pattern)
+    return re.sub(r"\Aoverall(.+)", r"over-?all(?:\1)?", pattern)
 
 
 @lru_cache(maxsize=256)

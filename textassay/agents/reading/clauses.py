@@ -139,7 +139,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         # two errors make it a 3
         (
             not is_rated
-            and (not lead.endswith(" a") or lead.endswith(" is a"))
+            and (not lead.rstrip(' "“«').endswith(" a") or lead.endswith(" is a"))
             and COUNTED.search(_behind_numbers(nearest)) is not None
         )
         or _is_of_others(place, is_said=is_said)
@@ -229,7 +229,7 @@ _MET = (
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
-    r"|(?:we|you)(?!\s(?:only\s)?(?:must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:give|rate|select|score|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
@@ -242,7 +242,7 @@ _CONDITION = lazy_alternatives(
     weighing=r"on\s(?:the\s)?(?:one|other)\shand\b|and\sso\s(?:is|does|would)\b",
     world=r"in\san?\s(?:ideal|perfect)\b",
 )
-_CONDITION_CJK = lazy_pattern("如果|もし|만약")
+_CONDITION_ELSEWHERE = lazy_pattern("如果|もし|만약|अगर|यदि|eğer|jeśli|إذا|لو\\s")
 # what opens a sentence, in lower case
 _CONDITION_FIRST = lazy_alternatives(
     r"\W*",
@@ -272,7 +272,7 @@ _CONDITION_BEHIND = lazy_alternatives(
     condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
-    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|言えない|では(?:ない|あり)|不是",
+    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|어렵|무리|힘들|言えない|では(?:ない|あり)|不是",
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(
@@ -333,7 +333,9 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
 def _is_conditional(lead: str) -> bool:
     """Return whether the words up to a number say when it would be the rating."""
     found = _CONDITION_FIRST.match(lead) or _CONDITION.search(lead) or _INVERSION.search(lead)
-    return found is not None or (not lead.isascii() and _CONDITION_CJK.search(lead) is not None)
+    return found is not None or (
+        not lead.isascii() and _CONDITION_ELSEWHERE.search(lead) is not None
+    )
 
 
 # a 4, and a 5 had it ended well
@@ -367,7 +369,7 @@ def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
 _RATING = lazy_pattern(rf"(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
-    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|(?:points|score)\s(?:awarded|given|earned))\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|(?:points|score)\s(?:awarded|given|earned)|my\spoints)\W{{0,3}}[:：=|→;–-][\s\"“*(\[]*\Z"
 )
 
 

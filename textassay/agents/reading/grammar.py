@@ -62,7 +62,7 @@ class RankedNumber(NamedTuple):
     def stands_alone(self) -> bool:
         """Whether a sentence within the answer is the rating: `One out of five. Sorry!`."""
         # not: alert(1)
-        opens = bool(re.match(r"\w(?!.*\w\()", words := self.sentence.strip()))
+        opens = bool(re.match(r"\w(?!.*\w\()", words := self.sentence.strip(" \n\t¡¿")))
         # A three.
         is_digit = re.search(r"\d|\AAn?\s", words) or self.statement.end > self.statement.span[1]
         is_short = self.is_brief or TENTATIVE.match(self.sentence)
@@ -235,7 +235,7 @@ _LIKEWISE = lazy_pattern(
 _IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say|i\.e\.|namely)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|[=-]>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|(?:eine?|une?|una|uma?|een|en)(?:\s[\w-]+){0,1}|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say|i\.e\.|namely)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(

@@ -26,7 +26,7 @@ from textassay.agents.reading.outcomes import DECLINED, NoRating, RatingForm
 from textassay.agents.reading.scales import SCALE_NAME, is_scale, numbers_of
 from textassay.agents.reading.sentences import reports_below
 from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
-from textassay.agents.reading.words import NOUN
+from textassay.agents.reading.words import CJK, FOREIGN, NOUN
 from textassay.lazy import lazy_pattern
 from textassay.runtime.declining import declines
 
@@ -56,7 +56,9 @@ _NAME = lazy_pattern(
     r"|corrected|updated|adjusted|selected|chosen|assigned|numeric(?:al)?|evaluation"
     r"|(?:score|rating)(?: of| for)?(?! \d)) )*"
     r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
-    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label|eval))"
+    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label|eval)"
+    # puntuacion   评分   综合得分, but not: 流畅性评分
+    rf"|(?:综合|最终|总体|整体|总|(?!note|(?-i:[{CJK}]){{3}}[^ー]{{0,3}}(?:分|评)))(?:{FOREIGN}))"
     r"|selected|chosen"
     r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
     r"|action input|(?:step|part) ?\d+|criteria|aspects|metrics|dimensions|categories|breakdown"

@@ -86,21 +86,31 @@ def _without_figure(match: re.Match[str]) -> str:
     return match["word"] + " " * len(match["figure"]) if is_same else match[0]
 
 
-# Note: vier
+# Note: vier   Je dirais quatre   ¡Un dos!   Een dikke acht dus!   10 üzerinden yedi
 _NUMBER_ELSEWHERE = lazy_pattern(
-    rf"(?i)(?P<sign>[^\W_]\s?[:：=]\s{{0,3}})(?P<word>{'|'.join(NUMBERS_ELSEWHERE)})"
-    r"(?=\W*(?:[.,;。\n]|\Z|\s(?:von|sur|de|su|van|na|из|av)\b))"
+    r"(?i)(?P<before>[^\W_]\s?[:：=]\s{0,3}"
+    r"|\b(?:dirais|mettrais|donne(?:rais)?|pondría|diría|daría|doy|pongo|direi|darei|metterei|daria|diria|dou"
+    r"|gebe|vergebe|geef|daję|przyznaję|ставлю|أعطيها|أعطيه|sage)\s(?:\w+\s)?|(?:üzerinden|में\sसे)\s"
+    r"|(?:\A|[.!?¡]\s*|\n|,\s(?:also|donc|dus|so)\s)\W{0,3}(?:(?:ein|eine|un|une|um|uma|een)\s(?:\w+\s)?)?)"
+    rf"(?P<word>{'|'.join(NUMBERS_ELSEWHERE)})"
+    rf"(?=(?:\s(?:dus|also|donc))?\W*(?:[.!,;:。।\n]|\Z|\s(?P<of>von|sur|su|de|van|na|из|av|من)\s(?P<top>\w+)\b))"
 )
 
 
 def with_digits(text: str) -> str:
-    """Return the text with the number words of other languages behind a sign as digits."""
+    """Return the text with the number words of other languages, as ratings have them, as digits."""
 
     def digits(match: re.Match[str]) -> str:
         value = f"{NUMBERS_ELSEWHERE[match['word'].lower()]}"
-        return match["sign"] + value.ljust(len(match["word"]))
+        return match["before"] + value.ljust(len(match["word"]))
 
-    return _NUMBER_ELSEWHERE.sub(digits, text)
+    if NUMBERS_ELSEWHERE.keys().isdisjoint(re.findall(r"[^\s!-@¡¿«»“”।。：—]+", text.lower())):
+        return text
+    word = rf"(?P<word>{'|'.join(NUMBERS_ELSEWHERE)})"
+    text = re.sub(rf"(?i)\b(?P<before>){word}(?=\s(?:üzerinden|में\sसे)\s)", digits, text)
+    written = _NUMBER_ELSEWHERE.sub(digits, text)
+    top = rf"(?i)(?P<before>\d\s+(?:von|sur|su|de|van|na|из|av|من)\s){word}\b"
+    return re.sub(top, digits, written) if written != text else text
 
 
 # sixty-five   a hundred   seven point five

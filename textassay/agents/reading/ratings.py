@@ -192,7 +192,8 @@ def _parse(
     own = own_name(aspect, text)
     whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
     question = _Question(scale, form, own, labels)
-    is_continuation = text[:1].isspace()
+    # a blank before the next example is no rating: Rating: ____
+    is_continuation = re.match(r"\s|(?:\w+:\s?)?__", text) is not None
     found, example = _read(whole, question), next_example(whole, own, is_continuation)
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
@@ -203,7 +204,8 @@ def _parse(
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
-    if is_unclear or (isinstance(found, Rating) and whole[: found.span[0]].strip()):
+    goes_on = "\n" in whole.strip()
+    if goes_on and (is_unclear or (isinstance(found, Rating) and whole[: found.span[0]].strip())):
         opening = _opening_verdict(text, whole, question, found)
         if opening is not None:
             return opening

@@ -220,7 +220,8 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 
 # "4" - it reads well   the rating is "4"
 _ALONE_IN_QUOTES = lazy_pattern(
-    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“«]\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
+    rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“«]\s?\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be|an?)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
+    rf"|[^\"“«]*\b{RATING}\s[\"“]\Z"
 )
 # > **Score: 4**, with its emphasis as spaces
 _CALLOUT = lazy_pattern(

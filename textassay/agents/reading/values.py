@@ -68,7 +68,7 @@ def value_pattern(form: RatingForm) -> re.Pattern[str]:
 
 # a number, with what is before it, in lower case
 _BEGINS_NUMBER = lazy_pattern(
-    rf"[\W{CJK}](?:\d|{'|'.join(NUMBER_WORDS)}|[一二三四五六七八九十](?=[分星]))"
+    rf"[\W{CJK}](?:\d|{'|'.join(NUMBER_WORDS)}|[一二三四五六七八九十](?=[分星点]))"
 )
 
 
@@ -178,7 +178,7 @@ _RIGHT = (
 _DEFINES = lazy_alternatives(
     "(?i)",
     # 15 * 4 = 60   1 = not toxic   5 a perfect text
-    sign=r"\s?(?:[×÷^/\\]|\(\d+\)\s?=|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?(?:\w|\Z)|:\d|満点|表示"
+    sign=r"\s?(?:[×÷^/\\]|[〜～]\s?\d|\(\d+\)\s?=|\+\s?\w|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?(?:\w|\Z)|:\d|満点|表示"
     r"|[ ]an?\s[a-z]+)",
     # 5 means toxic   4 or 5 means clear
     meaning=rf"(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates"
@@ -204,7 +204,7 @@ _LATER_ITEM = lazy_pattern(
 # 3 to 4   3 bis 4   1 (bad) to 5   *3* (for some) or *4*   1 2 3
 _RANGE = lazy_pattern(
     r"(?i)(?:\s?(?:points?|分|점|点))?(?P<note>(?:\s|[ ]{0,4})\([^()\n]{1,40}\))?"
-    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|에서|から|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
+    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|에서|から|〜|या|veya|lub|albo|или|либо|أو|または|또는|eller|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
     r"(?:an?\s|eine?\s|a\sscore\sof\s)?(?(note)(?:(?<=\w\s)[ ]{1,3})?))"
 )
 
@@ -274,8 +274,10 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
     # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
     is_named = before.endswith(": ") and before[-3:-2].isalpha()
+    # I choose number 4
+    is_chosen = re.search(r"\b(?:choose|pick|take|give)\s(?:the\s)?number\s\Z", before)
     # a question is answered: No. 4.
-    lead = "" if is_named or before.endswith((". No. ", "? No. ")) else before.lower()
+    lead = "" if is_named or is_chosen or before.endswith((". No. ", "? No. ")) else before.lower()
     # from the third word before it
     at = len(lead.rstrip())
     for _ in range(3):

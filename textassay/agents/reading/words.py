@@ -28,11 +28,15 @@ NUMBERS_ELSEWHERE = {
         "bir iki üç dört beş altı yedi sekiz dokuz",
         "ett två tre fyra fem sex sju åtta nio tio",
         "一 二 三 四 五 六 七 八 九",
+        "jedynkę dwójkę trójkę czwórkę piątkę szóstkę siódemkę ósemkę dziewiątkę",
+        "единицу двойку тройку четвёрку пятёрку шестёрку семёрку восьмёрку девятку",
+        "واحد اثنان ثلاثة أربعة خمسة ستة سبعة ثمانية تسعة عشرة",
+        "एक दो तीन चार पांच छह सात आठ नौ दस",
     )
     for value, word in enumerate(words.split(), start=1)
 }
-"""In German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish, Swedish and
-Chinese, from one on, for `null` is no number."""
+"""In German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish, Swedish,
+Chinese, Arabic and Hindi, from one on, for `null` is no number."""
 CHINESE_NUMBERS = {word: float(value) for value, word in enumerate("〇一二三四五六七八九十")}
 CJK = r"\u3040-\ud7a3"
 """Characters of Chinese, Japanese and Korean, which put no space between words and numbers."""
@@ -47,22 +51,23 @@ def any_of(words: str) -> str:
 
 
 _DIGITS = r"\d{1,4}(?:\.\d{1,20}|,\d{1,2})?(?![.,]?\d)"
-HALF = r"(?:½|\s(?:and|&)\s(?:a|one)[ -]half\b)"
+HALF = r"(?:½|\s(?:and|&)\s(?:(?:a|one)[ -])?half\b)"
 NUMBER = (
     rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}{HALF}?|(?:{'|'.join(NUMBER_WORDS)})(?!\w){HALF}?"
     # 四分
-    r"|[一二三四五六七八九十](?=分|星))"
+    r"|[一二三四五六七八九十](?=分|星|点を[つ付与]))"
     # 4分, 4点, 4점 are written without a space
     r"(?!(?!です|になり|とし|を[付つ与]|が妥)[^\W分点點점])"
 )
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? балл(?:а|ов)?"
+    " punkt(?:y|ów)? अंक"
     " 分 点 點 점"
 )
 UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|over|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من)\s{{1,3}}"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,9}}(?:(?:out\s{{1,3}})?of|from|on|over|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من)\s{{1,3}}"
     rf"(?:(?:an?|the|de)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})(?![\s-]{{0,2}}to[\s-])"
 )
 
@@ -88,7 +93,7 @@ FOREIGN = (
         " puntuaci[óo]n puntaje calificaci[óo]n valoraci[óo]n evaluaci[óo]n nota"
         " pontua[çc][ãa]o avalia[çc][ãa]o classifica[çc][ãa]o"
         " punteggio voto valutazione giudizio"
-        " оценка балл рейтинг"
+        " оценка балл рейтинг итог"
         # Dutch, Swedish, Danish, Norwegian, Polish, Czech, Slovak, Croatian, Romanian, Hungarian,
         # Finnish, Turkish, Indonesian, Vietnamese, Ukrainian, Bulgarian, Greek, Arabic, Persian,
         # Hebrew, Hindi, Bengali, Thai
@@ -207,6 +212,7 @@ NO_NOUN = any_of(
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w(?!['’]) we v i und et y e weil"
+    " veriyorum veririm verdim 드릴\\w* 드립\\w* 줄\\w* 주겠\\w* द"
     " da car parce porque omdat perché denn aber bewerten geben vergeben"
     r" strikes where given although though based considering indicating reflecting meaning showing"
     r" suggesting captures reflects suits bc no possible(?!\s\w)"
@@ -236,7 +242,7 @@ NOT_ASSERTED_CJK = lazy_pattern(
         "不(?:会|能|可|应|该|给|打|想|够|足|到|值|配|要|得|敢|愿|是|为) 没有 没法 无法 难以 别给"
         " 如果 若 假如 要是 除非 最多 (?<![给出打予了])最[高低] 至多 至少 超过 低于 满分 平均 参考"
         " (?<!其)他 她 用户 读者 作者 别人 有人"
-        " もし 満点 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
+        " もし 満点(?!の) 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
         " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
     )
 )
@@ -248,8 +254,8 @@ JUDGES = (
     r"(?<!\w)(?:(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
     r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
     r"|(?i:(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
-    r"|j['’]|ставлю|даю|doy|otorgo|przyznaję|daję|veriyorum|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
-    r"|我|私|저는|나는|打|给|評価|とします|を(?:つけ|付け|与え)"
+    r"|j['’]|ставлю|даю|doy|otorgo|pondría|diría|daría|pongo|direi|darei|metterei|daria|diria|dou|geef|bence|मेरे|أعطيه?ا?|przyznaję|daję|veriyorum|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
+    r"|我|私|저는|나는|드릴|드립|줄게|주겠|打|给|評価|とします|を(?:つけ|付け|与え)"
 )
 """Judges who speak of themselves."""
 GIVING = any_of(
