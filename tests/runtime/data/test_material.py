@@ -410,7 +410,9 @@ def test_an_output_in_a_cell_may_be_a_list_of_messages(tmp_path: Path, write: An
              for text in ("Blue.", "Seven.")]  # fmt: skip
     with (path := tmp_path / "data.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["prompt", "a", "b"], ["Q?", *map(write, chats)]])
-    (example,) = Examples(path, fields={"a": "output", "b": "output_b"})
+    data = Examples(path, fields={"a": "output", "b": "output_b"})
+    (example,) = data
+    assert data.check().notices[0].startswith("lists of messages in 'a' are read as conversations")
     assert (example.output, example.meta["output_b"]) == ("Blue.", "Seven.")
     assert str(example.source).count("Q?") == 1
     assert read([{"output": write(chats[0])}])[0].output == write(chats[0])

@@ -176,6 +176,7 @@ class FieldReader:
         self._preferences = PreferenceReader()
         self._taken_for_output: dict[str, None] = {}
         self._chats_as_text: dict[str, None] = {}
+        self._chats_as_output: dict[str, None] = {}
         self._unnamed: dict[str, None] = {}
         self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
@@ -257,6 +258,9 @@ class FieldReader:
                 else value
                 for key, name in layout.meanings
             }
+            output = layout.key_of.get("output", "")
+            if type(row.get(output)) is list:
+                self._chats_as_output[output] = None
         return row, layout
 
     def _texts(
@@ -304,6 +308,11 @@ class FieldReader:
         """How columns and ratings were read; complete after all rows are read."""
         notes = [f"the column {name!r} is judged, as the output" for name in self._taken_for_output]
         notes += [f"the text in {name!r} is shown as the source" for name in self._chats_as_text]
+        notes += [
+            f"lists of messages in {name!r} are read as conversations, of which the last answer is"
+            " judged"
+            for name in self._chats_as_output
+        ]
         notes += [f"{kind} without the name of a tool are shown as JSON" for kind in self._unnamed]
         return (*notes, *self._preferences.notices)
 
