@@ -9,6 +9,7 @@ import pytest
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, textassay, write_lines
 from textassay import ScriptedModel, evaluate, fit, fit_sync
+from textassay.fitting.importance import Worth, jury_tables
 from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Response, Sample
@@ -116,6 +117,22 @@ def test_the_lead_of_a_juror_of_labels_does_not_recommend_a_vote(tmp_path):
     scores = write_lines(tmp_path / "s.jsonl", scores)
     done = textassay("show", scores, "--human", data, "--jurors")
     assert "no vote was better than its best juror" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("alone", "words"),
+    [
+        ((0.5, 0.7), "b leads in r, 0.700 to 0.500 of the next one"),
+        ((0.7, 0.7), "a and b are equal in r, 0.700"),
+    ],
+)
+def test_no_juror_leads_where_two_are_equal(alone, words):
+    gains = [
+        Worth(name, r, None, 0.1, 0.0, 0.2, None, leave_out=False)
+        for name, r in zip("ab", alone, strict=True)
+    ]
+    (table, _) = jury_tables(gains, ())
+    assert any(note.text.startswith(words) for note in table.notes)
 
 
 def test_an_evaluator_learned_from_labels_gives_the_share_of_raters_of_each_label(tmp_path):
