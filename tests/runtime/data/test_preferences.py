@@ -111,6 +111,41 @@ def test_numbers_on_two_scales_are_refused_and_other_scales_stay() -> None:
     assert "is 3, and a number from 1 to 2 in another row" in complaint(rated(1, 2, 3))
 
 
+def test_verdicts_with_a_row_for_each_rater_are_preferences() -> None:
+    """MT-Bench's human judgments have a row per expert."""
+    pair = {"output": "x", "output_b": "y", "system": "gpt", "system_b": "llama"}
+    rows = [
+        {"id": id_, **pair, "judge": judge, "winner": winner}
+        for id_, judge, winner in (
+            ("a", "ann", "model_a"),
+            ("a", "bob", "llama"),
+            ("b", "ann", "tie"),
+            ("b", "bob", ""),
+        )
+    ]
+    first, second = read(rows, judge="rater", winner="human.overall")
+    assert first.annotators["overall"] == (1.0, 0.0)
+    assert second.annotators["overall"] == (0.5, None)
+
+
+def test_verdicts_of_another_judge_are_preferences_and_its_numbers_stay() -> None:
+    pair = {"output": "x", "output_b": "y"}
+    rows = [{**pair, "id": word, "metrics.judge": word, "metrics.length": length}
+            for word, length in (("[[A]]", 2), ("B>A", 1.5), ("tie", 1))]  # fmt: skip
+    assert [(one.metrics["judge"], one.metrics["length"]) for one in read(rows)] == [
+        (1.0, 2.0), (0.0, 1.5), (0.5, 1.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "read_as"), [
+    (("1", "0", "0.5"), [1.0, 0.0, 0.5]), (("1", "2"), [1.0, 0.0]), (("A", "tie", 2), [1, 0.5, 0]),
+])  # fmt: skip
+def test_numbers_in_texts_are_read_like_numbers(values: tuple[Any, ...], read_as: Any) -> None:
+    rows = [{"id": str(at), "output": "x", "output_b": "y", "human.overall": value}
+            for at, value in enumerate(values)]  # fmt: skip
+    assert [one.human["overall"] for one in read(rows)] == read_as
+
+
 @pytest.mark.parametrize(("values", "said"), [
     ((0, 1), "1 is read as the first text better, 0 as the second"),
     ((1, 2), "1 is read as the first text better, 2 as the second"),

@@ -7,7 +7,8 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.column_names import ITEMS, RATERS, columns_named
-from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
+from textassay.runtime.data.cells import FieldError, cell_from_text, finite, json_cell
+from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader
 from textassay.runtime.data.separated import Numbered, RowSource
@@ -40,9 +41,13 @@ def one_row_per_example(
     # With a column of raters but no ids, it is unknown which rows belong together.
     if not rater or id_ not in first:
         return None
+    ours = {fields.get(key, key).removeprefix("meta.") for key in (*fields, *unmapped)}
+    joined = RowsByRater(
+        table, rater, id_, fields, labels, fixed_columns, is_pair=OTHER_OUTPUT in ours
+    )
     # `textassay ratings export csv` writes `aspect` and `value`
     if rater in named or first.keys() >= {"aspect", "value"}:
-        return RowsByRater(table, rater, id_, fields, labels, fixed_columns)
+        return joined
     seen: set[str] = set()
     for _, row in table.rows():
         if not isinstance(row, Mapping):  # refused where rows are read
@@ -51,7 +56,7 @@ def one_row_per_example(
         if key in seen:
             # At the first repeat: a table with one row per text and a rater's name needs no
             # joining.
-            return RowsByRater(table, rater, id_, fields, labels, fixed_columns)
+            return joined
         seen.add(key)
     return None
 
@@ -70,10 +75,12 @@ class RowsByRater(RowSource):
         fields: Mapping[str, str],
         labels: LabelReader,
         fixed_columns: Callable[[Sequence[str]], Collection[str]],
+        *,
+        is_pair: bool,
     ) -> None:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
         self._labels, self._fixed_columns = labels, fixed_columns
-        self._percents = PercentColumns()
+        self._percents, self._is_pair = PercentColumns(), is_pair
         self.name = table.name
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
@@ -163,6 +170,11 @@ class RowsByRater(RowSource):
                 texts[key] = value
         return texts, rated
 
+    def _is_label(self, text: str) -> bool:
+        """Return whether a text is kept: in comparisons every word may name one of the texts."""
+        is_word = self._is_pair and finite(text.replace(",", ".")) is None
+        return is_word or self._labels.are_known(text)
+
     def _number(self, key: str, value: Any, number: int) -> Any:
         """Return a rating; words and lists become numbers when all rows are known."""
         try:
@@ -170,8 +182,8 @@ class RowsByRater(RowSource):
             if value is None or self._labels.is_missing(value):
                 return None
             if isinstance(value, str):
-                are_known, percents = self._labels.are_known, self._percents
-                return cell_from_text(key, "human.", value, are_known, self.decimal, percents)
+                percents = self._percents
+                return cell_from_text(key, "human.", value, self._is_label, self.decimal, percents)
             return value if isinstance(value, list) else float(value)
         except FieldError as error:
             raise self.error(number, error) from None

@@ -51,7 +51,7 @@ from textassay.runtime.data.material import (
 )
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
-from textassay.runtime.data.preferences import PreferenceReader, check_not_index
+from textassay.runtime.data.preferences import PreferenceReader, check_not_index, verdict_of
 from textassay.runtime.data.ratings import (
     RATER,
     SAMPLING_PROBABILITY,
@@ -332,7 +332,7 @@ class FieldReader:
             )
             if name
         }  # fmt: skip
-        for field in ("human", "annotators"):
+        for field in ("human", "annotators", "metrics"):
             ratings = fields.get(field)
             if not isinstance(ratings, Mapping):
                 continue
@@ -340,6 +340,8 @@ class FieldReader:
             fields[field] = {
                 name: value
                 if name in self._labels.declared
+                else verdict_of(value, sides)  # numbers of another judge may be anything
+                if field == "metrics"
                 else [as_preference(name, rating, sides) for rating in value]
                 if isinstance(value, list | tuple)
                 else as_preference(name, value, sides)

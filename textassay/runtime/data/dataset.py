@@ -451,12 +451,12 @@ class Examples:
             raise self._repeat(*pair)
 
     def _unused_ratings(self) -> dict[str, str]:
-        """Return the mapped ratings that no row has, as new data are not rated yet."""
+        """Return mapped ratings and notes that no row has, as new data are not rated yet."""
         fields = self._reader.fields
         return {
             key: fields[key]
             for key in sorted(self._reader.unused_keys())
-            if fields[key].partition(".")[0] in ("human", "annotators", "metrics")
+            if fields[key].partition(".")[0] in ("human", "annotators", "metrics", "meta")
         }
 
     def _repeat(self, first: int, second: int) -> DataError:

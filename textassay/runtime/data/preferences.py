@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.cells import FieldError, finite
 
 _SIDE = lazy_pattern(
     r"(?:the )?(?:(?:model|response|output|answer|assistant|system|summary|text|completion|option"
@@ -56,6 +56,13 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
     if set(sign) <= set(">≻"):
         return first
     return 1 - first if set(sign) <= set("<≺") else 0.5
+
+
+def verdict_of(value: Any, sides: Mapping[str, float]) -> Any:
+    """Return a word as a preference; numbers and other values are unchanged."""
+    if not isinstance(value, str) or finite(value) is not None:
+        return value
+    return value if (preference := read_preference(value, sides)) is None else preference
 
 
 def check_not_index(column: str, value: Any) -> None:
@@ -106,7 +113,9 @@ class PreferenceReader:
             FieldError: The number is on another scale than the numbers of other rows.
         """
         if isinstance(value, str):
-            return value if (preference := read_preference(value, sides)) is None else preference
+            if (number := finite(value)) is None:
+                return verdict_of(value, sides)
+            value = number
         if type(value) not in (int, float) or value == 1:
             return value
         scale = "0 to 1" if 0 <= value < 1 else "1 to 2" if 1 < value <= 2 else "another"
