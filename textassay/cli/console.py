@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textassay.runtime.errors import ConfigurationError
 from textassay.table import Displayed, Note, Table, printable, stack_tables, to_json, to_terminal
 
 if TYPE_CHECKING:
@@ -110,14 +111,23 @@ def print_tables(
                 say(note.text)
 
 
+def check_lines(out: Path) -> None:
+    """Refuse a name of another format than JSON Lines, in which the file would be read later."""
+    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+        name = out.with_suffix(".jsonl").name
+        raise ConfigurationError(f"{out}: is written as JSON Lines; call it such as {name}")
+
+
 def write_rows(out: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of JSON Lines.
 
     Raises:
+        ConfigurationError: Its name is that of another format.
         StorageError: It cannot be written.
     """
     from textassay.runtime.storage.files import encode, storage_errors, write_bytes
 
+    check_lines(out)
     with storage_errors(f"{out} cannot be written"):
         write_bytes(out, b"".join(encode(row) + b"\n" for row in rows))
 

@@ -179,6 +179,11 @@ def test_the_command_writes_what_score_and_meta_read(tmp_path):
     assert "wrote 4 examples" in done.err
     assert "2 results without an answer" in done.err
     assert read_judged(tmp_path / "data.jsonl")["score"].values["1-0-answerer"] == 1
+    for name in ("data.csv", "data.json", "data.jsonl.gz"):
+        out = ("--out", tmp_path / name)
+        said = textassay("import", "promptfoo", FILES / "promptfoo.json", *out).ends(2)
+        assert "is written as JSON Lines; call it such as data.jsonl" in said.err
+        assert not (tmp_path / name).exists()
 
 
 def archive(path, content, size=1):

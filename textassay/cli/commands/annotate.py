@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import Heading, command, group
-from textassay.cli.console import messages, print_tables, say, warn, write_rows
+from textassay.cli.console import check_lines, messages, print_tables, say, warn, write_rows
 from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -77,6 +77,7 @@ def annotate(
     from textassay.runtime.data import Examples
 
     values, _ = flags.with_config(group)
+    check_lines(out)
     public = None if public_url is None else public_address(public_url)
     task = tasks.load(values.get("task"), values.get("aspects"))
     reading = {**flags.data_options(values), "unit": values.get("unit")}
