@@ -250,7 +250,8 @@ def test_choices_and_long_texts_of_inspect_are_shown(tmp_path):
     log = {"samples": [
         {"id": 1, "input": "attachment://q", "messages": messages, **choices,
          "output": {"model": "m", "choices": [{"message": messages[1]}]},
-         "attachments": {"q": asked, "a": "B"}} for choices in ({}, {"choices": ["one", "two"]})
+         "attachments": {"q": asked, "a": "B"}}
+        for choices in ({}, {"choices": ["one"]}, {"choices": ["one"], "messages": []})
     ]}  # fmt: skip
     for example in Examples(read_results("inspect", write(tmp_path / "log.json", log)).rows):
         assert (asked in example.source, example.output) == (True, "B")

@@ -330,6 +330,16 @@ def test_the_column_of_rated_texts_may_have_another_name(name):
     assert read(rows) == {"a": ((1.0, 3.0), 2.0)}
 
 
+@pytest.mark.parametrize("who", ["user", "annotator"])
+@pytest.mark.parametrize("text", ["output", "system"])
+@pytest.mark.parametrize("item", ["qid", "item", "sample_id", "uid"])
+def test_an_item_with_several_texts_is_no_text(item, text, who):
+    rows = [
+        {item: "q", "output": "y", text: f"x{n}", who: "ann", "human.coherence": n} for n in (1, 2)
+    ]
+    assert list(read(rows).values()) == [(None, 1.0), (None, 2.0)]
+
+
 def test_ratings_by_name_are_those_of_columns():
     ratings = [{"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}, {"bob": 3, "c.d": 4}]
     rows = [

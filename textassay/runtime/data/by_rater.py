@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.column_names import ITEMS, RATERS, columns_named
+from textassay.runtime.column_names import ITEMS, RATERS, columns_named, plain_name
 from textassay.runtime.data.cells import FieldError, cell_from_text, finite, json_cell
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.data.numerals import DecimalMark, PercentColumns
@@ -25,9 +25,9 @@ def one_row_per_example(
 
     Such a table has a column of raters that is mapped to `rater`, or one that is named so and
     repeated values of `id` or another of `ITEMS`, and ratings in columns such as
-    `human.coherence`, or in the columns
-    `aspect` and `value`.
-    `fixed_columns` names other columns with equal values in all rows of a text.
+    `human.coherence`, or in the columns `aspect` and `value`.
+    `fixed_columns` names other columns with equal values in all rows of a text: if an item that is
+    not called `id` has several texts, it is a question, say, and each row is a text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
@@ -48,17 +48,25 @@ def one_row_per_example(
     # `textassay ratings export csv` writes `aspect` and `value`
     if rater in named or first.keys() >= {"aspect", "value"}:
         return joined
-    seen: set[str] = set()
+    is_id = id_ in mapped_ids or plain_name(id_) == "id"
+    try:
+        fixed = () if is_id else fixed_columns([key for key in first if key != rater])
+    except FieldError:  # refused where rows are read, like rows of other kinds
+        return None
+    # a table with one row per text and a rater's name needs no joining
+    texts: dict[str, list[Any]] = {}
+    repeats = False
     for _, row in table.rows():
-        if not isinstance(row, Mapping):  # refused where rows are read
+        if not isinstance(row, Mapping):
             return None
-        key = str(row.get(id_))
-        if key in seen:
-            # At the first repeat: a table with one row per text and a rater's name needs no
-            # joining.
-            return joined
-        seen.add(key)
-    return None
+        of_row = [row.get(key) for key in fixed]
+        of_first = texts.setdefault(str(row.get(id_)), of_row)
+        if any(a and b and a != b for a, b in zip(of_row, of_first, strict=True)):
+            return None
+        repeats = repeats or of_first is not of_row
+        if repeats and is_id:
+            break
+    return joined if repeats else None
 
 
 class RowsByRater(RowSource):

@@ -514,7 +514,9 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         output, messages = shown["output"] or {}, shown["messages"]
         choices = output.get("choices") or [{}]
         # a question and its answer need no messages, unless these alone list the choices
-        has_more = isinstance(messages, list) and (len(messages) > 2 or sample.get("choices"))
+        has_more = isinstance(messages, list) and len(messages) > (
+            1 if sample.get("choices") else 2
+        )
         yield {
             "id": _sample_id(sample),
             "output": output.get("completion") or _answer_text(choices[0].get("message")),
@@ -854,7 +856,7 @@ def read_text(path: Path) -> str:
             raise DataError(f"{path}: damaged gzip: {error}") from error
         if len(content) > _UNPACKED:
             raise DataError(f"{path}: unpacks to more than {_UNPACKED:,} bytes")
-    return content.decode(json.detect_encoding(content))
+    return content.decode(json.detect_encoding(content), "surrogatepass")  # as `json.loads` does
 
 
 def _unzip(path: Path) -> dict[str, Any]:
