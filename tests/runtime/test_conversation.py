@@ -15,6 +15,7 @@ from textassay.runtime.conversation import (
     conversation_text,
     readable_parts,
 )
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 
 
@@ -48,6 +49,76 @@ def test_turns_calls_and_results_are_numbered() -> None:
         ("turn 2", "Yes."),
         ("turn 3", "Good."),
     ]
+
+
+USER = {"role": "user", "content": "Hi"}
+SAID = {
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Yes."}],
+}
+SEARCH = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "q"}}
+MCP = {"type": "mcp_call", "id": "m", "name": "add", "arguments": "1"}
+PARTS: list[tuple[str, list[Any], list[str]]] = [
+    ("a hosted tool", [SEARCH, SAID], ['web_search_call({"action": {"query": "q"}})', "Yes."]),
+    ("its results", [SEARCH | {"type": "file_search_call", "results": [{"text": "R"}]}, SAID],
+     ['file_search_call({"action": {"query": "q"}})', "R", "Yes."]),
+    ("an MCP call", [MCP | {"output": "2"}, SAID], ["add(1)", "2", "Yes."]),
+    ("a failed one", [MCP | {"error": "down"}, SAID], ["add(1)", "down", "Yes."]),
+    ("a custom call", [{"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "x"},
+                       {"type": "custom_tool_call_output", "call_id": "c", "output": "2"}, SAID],
+     ["run(x)", "2", "Yes."]),
+    ("a thought", [{"type": "reasoning", "id": "1", "summary": [{"text": "hm"}]}, SAID], ["Yes."]),
+    ("tools of a server", [{"type": "mcp_list_tools", "id": "1", "tools": [{"name": "add"}]}, SAID],
+     ["Tools:\n- add", "Yes."]),
+    ("code in Gemini", [{"role": "model", "parts": [
+        {"executableCode": {"code": "1+1"}, "thoughtSignature": "s"},
+        {"codeExecutionResult": {"outcome": "OK", "output": "2"}}, {"text": "Yes."}]}],
+     ['executableCode({"code": "1+1"})', "2", "Yes."]),
+    ("a file in Gemini", [{"role": "model", "parts": [
+        {"inlineData": {"data": "QUJD", "mimeType": "application/pdf"}}, {"text": "Yes."}]}],
+     ["[inlineData: application/pdf]\nYes."]),
+    ("Bedrock's thought and mark", [{"role": "assistant", "content": [
+        {"reasoningContent": {"reasoningText": {"text": "hm"}}}, {"text": "Yes."},
+        {"cachePoint": {"type": "default"}}]}], ["Yes."]),
+    ("a result of Bedrock", [
+        {"role": "assistant", "content": [{"toolUse": {"name": "f", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"content": [{"json": {"y": 4}}]}}]}],
+     ["f({})", '{"y": 4}']),
+    ("documents of Bedrock", [{"role": "assistant", "content": [
+        {"document": {"name": "a", "format": "pdf", "source": {"bytes": "QUJD"}}},
+        {"document": {"name": "b", "format": "txt", "source": {"text": "Long."}}}]}],
+     ["[document: a]\nLong."]),
+    ("a search of Anthropic's server", [{"role": "assistant", "content": [
+        {"type": "text", "text": "I look."},
+        {"type": "server_tool_use", "id": "s", "name": "search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"text": "R"}]},
+        {"type": "text", "text": "Yes."}]}], ["I look.", "search({})", "R", "Yes."]),
+    ("AI SDK", [{"role": "assistant", "parts": [
+        {"type": "step-start"}, {"type": "tool-add", "toolCallId": "c", "state": "output-available",
+                                 "input": {"x": 1}, "output": {"y": 4}},
+        {"type": "text", "text": "Yes."}]}], ['add({"x": 1})', '{"y": 4}', "Yes."]),
+    ("Cohere", [{"role": "tool", "content": [
+        {"type": "document", "document": {"data": "word " * 99}}]}], ["word " * 99]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "texts"), [c[1:] for c in PARTS], ids=[c[0] for c in PARTS])
+def test_parts_of_all_providers_are_read_in_their_order(
+    messages: list[Any], texts: list[str]
+) -> None:
+    """Calls before their results, the answer last; no thought, no bytes."""
+    pieces = conversation_pieces(read_messages([USER, *messages]))
+    assert [piece.text for piece in pieces] == ["Hi", *texts]
+
+
+@pytest.mark.parametrize("response", [
+    {"object": "response", "output": [SEARCH, SAID]},
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "Yes."}]}}]},
+    {"output": {"message": {"role": "assistant", "content": [{"text": "Yes."}]}}},
+])  # fmt: skip
+def test_the_output_may_be_a_whole_response(response: Any) -> None:
+    assert next(iter(Examples([{"source": "Hi", "output": response}]))).output == "Yes."
 
 
 def test_the_judged_text_is_below() -> None:
@@ -102,8 +173,10 @@ def test_the_text_keeps_to_its_length(sizes: list[int], chars: int) -> None:
     whole = conversation_text(read_messages(chat), chars=10**9)
     assert len(text) <= chars
     assert (text == whole) == (len(whole) <= chars)
-    for n in range(len(sizes)):
-        assert f" {n}:" in text or f" {n}" in text
+    # a result of a tool may be left out as a whole, but not its place
+    assert text.count(", result]") == sum(message["role"] == "tool" for message in chat)
+    for n, message in enumerate(chat):
+        assert f" {n}" in text or message["role"] == "tool"
 
 
 @pytest.mark.parametrize(

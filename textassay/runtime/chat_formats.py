@@ -1,13 +1,13 @@
 """Reads messages and passages as other tools write them.
 
 It reads the forms of OpenAI (chat and responses), Anthropic, Inspect, Ragas, LangChain, DeepEval's
-turns, OpenInference, Gemini and ShareGPT.
+turns, OpenInference, Gemini, Bedrock, AI SDK and ShareGPT.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.column_names import RETRIEVED, plain_name
@@ -47,36 +47,22 @@ CALL_FIELDS = (
 )  # fmt: skip
 READ_IN_MESSAGES = frozenset({
     *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *CALL_FIELDS, "citations",
-    "name", "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id",
-    "call_id", "arguments", "output",
+    "name", "tool_name", "function", "source", "type", "id", "data", "kwargs", "lc", "error",
+    "tool_call_id", "call_id", "arguments", "output",
 })  # fmt: skip
 """Fields of messages that are read: parts that a judge is shown, and those that name their kind.
 `source` is Inspect's name for the author."""
-_CALL_TYPES = ("tool_use", "tool_call", "function_call", "tool_invocation")
-_RESULT_TYPES = ("tool_result", "function_response")
-"""Endings of the types of parts that are calls of tools, and of those that are their results."""
-_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-_KINDS = {
-    plain_name(name): kind
-    for kind, names in {
-        "tool_call": "functionCall toolUse executableCode",
-        "tool_result": "functionResponse toolResult codeExecutionResult",
-        "reasoning": "reasoningContent",
-    }.items()
-    for name in names.split()
-}
-"""Types of the parts of Gemini and Bedrock, which have a key instead."""
-_WITHOUT_CONTENT = ("item_reference", "compaction", "step_start")
-"""Types of entries and parts that show neither a text nor a call."""
-_CONTENTS = ("source", "bytes", "data", "fileUri", "file_uri")
-_NAMES_OF_FILES = ("fileUri", "file_uri", "name", "displayName", "mimeType", "mime_type", "format")
-"""Fields of Bedrock's and Gemini's files, and those that name them."""
-_NO_NAMES = ("function", *map(plain_name, _CALL_TYPES))
-"""Endings of types and keys that calls of any tool have."""
+_CALLS = ("call", "tooluse", "toolinvocation", "executablecode")
+_RESULTS = ("toolresult", "functionresponse", "calloutput", "codeexecutionresult")
+_NOT_SHOWN = (
+    "reasoning", "thinking", "redactedthinking", "reasoningcontent", "stepstart", "cachepoint",
+    "itemreference", "compaction", "mcpapprovalrequest", "mcpapprovalresponse",
+)  # fmt: skip
+"""Endings of the types of parts that are calls of tools, and of those that are their results; types
+of thoughts and of parts that show neither a text nor a call. All are plain names."""
+_NO_NAMES = ("tooluse", "toolcall", "functioncall", "toolinvocation")
+"""Endings of types and keys that calls of any tool have, as plain names."""
 _ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
-_RESULTS = ("output", "result", "outputs", "results")
-_ABOUT_CALL = ("type", "id", "call_id", "toolCallId", "status", "state", "error", *_RESULTS)
-"""Fields of calls of hosted tools that are not arguments."""
 
 
 class FaultInMessage(ValueError):
@@ -125,26 +111,29 @@ def read_response(
 
     It is `None` for any other value.
     """
-    while isinstance(value, Mapping) and not looks_like_messages([value]):
-        # of OpenAI (chat and responses), Bedrock and Gemini
-        names = ("choices", "candidates", "output", "content")
-        value = next((value[name] for name in names if value.get(name)), None)
-        if isinstance(value, list) and not looks_like_messages(value):
-            value = value[0]
-    if isinstance(value, Mapping):
-        value = [value]
-    if looks_like_messages(value):
-        return read_messages(value, images)
-    parts = value if isinstance(value, list | tuple) else ()
-    if parts and all(isinstance(_own(part, "function"), Mapping) for part in parts):
-        return read_messages([{"role": "assistant", "tool_calls": parts}], images)
-    if any(_kind(part).endswith(_CALL_TYPES) for part in parts):
-        return read_messages([{"role": "assistant", "content": parts}], images)
+    # of OpenAI (chat and responses), Gemini and Bedrock
+    for name in ("choices", "candidates", "output", "content"):
+        if isinstance(value, Mapping) and value.get(name) and not looks_like_messages([value]):
+            value = value[name]
+            if name in ("choices", "candidates") and isinstance(value, list):
+                value = value[0]
+    items = value if isinstance(value, list | tuple) else [value]
+    if looks_like_messages(items):
+        return read_messages(items, images)
+    if not items or not all(isinstance(item, Mapping) for item in items):
+        return None
+    functions = [item.get("function") for item in items]
+    if all(isinstance(one, Mapping) and "arguments" in one for one in functions):
+        return read_messages([{"role": "assistant", "tool_calls": items}], images)
+    kinds = [_kind_and_fields(item)[0] for item in items]
+    others = [
+        item
+        for item, kind in zip(items, kinds, strict=True)
+        if not kind.endswith((*_NO_NAMES, *_RESULTS)) and kind not in _NOT_SHOWN
+    ]
+    if any(kind.endswith(_NO_NAMES) for kind in kinds) and all("text" in item for item in others):
+        return read_messages([{"role": "assistant", "content": items}], images)
     return None
-
-
-def _own(item: Any, name: str) -> Any:
-    return item.get(name) if isinstance(item, Mapping) else None
 
 
 def text_of(answers: Sequence[ConversationMessage]) -> str | None:
@@ -271,28 +260,40 @@ def _is_message(item: Any) -> bool:
     kind = str(item.get("type"))
     if kind in ("human", "ai", "tool", "system", "function"):
         return "content" in item or isinstance(item.get("data"), Mapping)
-    if is_item_of_responses(item):
+    if is_response_item(item):
         return True
     return "lc" in item and isinstance(item.get("kwargs"), Mapping)
+
+
+def is_response_item(item: Mapping[str, Any]) -> bool:
+    """Return whether an object is an item of OpenAI's responses other than a message."""
+    kind = plain_name(str(item.get("type")))
+    is_known = kind.endswith((*_CALLS, *_RESULTS)) or kind in (*_NOT_SHOWN, "mcplisttools")
+    # other objects may have the type of a call, such as `phone_call`, but items have an id
+    always = ("functioncall", "functioncalloutput", "reasoning")
+    is_item = kind in always or not {"id", "call_id", "status"}.isdisjoint(item)
+    return is_known and is_item and "role" not in item
 
 
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
     """Return the messages in one object, usually one."""
     item = _inner(item, "message")
-    if is_item_of_responses(item):
-        return _item_of_responses(item, images)
+    if is_response_item(item):
+        if _kind_and_fields(item)[0] in _NOT_SHOWN:
+            return []
+        lists_tools = "tools" in item
+        item = {"role": "system", **item} if lists_tools else {"role": "assistant", "content": item}
     role, item = _role_and_fields(item)
     # `contents` is OpenInference's name; in messages of AI SDK it may be empty beside another field
     names = (*_TEXT, "contents")
     content = next((item[name] for name in names if item.get(name)), None)
-    parts = content if isinstance(content, list | tuple) else (content,)
-    messages, content, calls = _before_last_text(parts, role, images)
-    calls = [*_calls_in_fields(item, images), *calls]
-    text = _text_with_fields(message_text(content, images), role, item, images)
+    messages, rest, calls_in_parts = _read_parts(role, content, images)
+    calls = [*_calls_in_fields(item, images), *((call, None) for call in calls_in_parts)]
+    text = _text_with_fields(message_text(rest, images), role, item, images)
     if messages and not text.strip() and not calls:
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
-    tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
+    named_by = ("name", "tool_name", "function") if role == "tool" else ("name",)
     passages = _passages_in(item)
     tools = [_read_at(name, read_tools, item[name]) for name in _TOOLS if item.get(name)]
     tools = [text for text in tools if text]
@@ -303,12 +304,12 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     message_with_calls = ConversationMessage(
         role=role,
         content=text,
-        name=_text_or_none(tool_name),
+        name=_text_or_none(next((item[name] for name in named_by if item.get(name)), None)),
         calls=tuple(call for call, _ in calls),
         call_id=_text_or_none(call_id) if role == "tool" else None,
         passages=passages,
     )
-    answers = _results_of(calls)
+    answers = [_result_of(call, result) for call, result in calls if result is not None]
     if answers and text.strip():
         # a turn that has calls, their results and a text: the text was written last
         calling = message_with_calls.model_copy(update={"content": ""})
@@ -317,75 +318,44 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     return [*messages, message_with_calls, *answers]
 
 
-def _before_last_text(
-    parts: Iterable[Any], role: str, images: ImageReader | None
-) -> tuple[list[ConversationMessage], list[Any], list[tuple[ToolCall, str | None]]]:
-    """Return the messages up to the last result among parts, and the text and the calls behind it.
+def _read_parts(
+    role: str, content: Any, images: ImageReader | None
+) -> tuple[list[ConversationMessage], list[Any], list[ToolCall]]:
+    """Return the messages in a content up to its last result of a tool, and what follows.
 
-    Hosted tools have their results in the message that calls them, between its texts.
+    What follows are the parts that are no calls, and the calls. A result in the message of a user
+    is that of an earlier call, and precedes the whole message.
     """
     messages: list[ConversationMessage] = []
-    texts: list[Any] = []
-    calls: list[tuple[ToolCall, str | None]] = []
+    rest: list[Any] = []
+    calls: list[ToolCall] = []
+
+    def add(result: ConversationMessage) -> None:
+        if role == "assistant" and (calls or rest):
+            text = message_text(rest, images)
+            message = ConversationMessage(role=role, content=text, calls=tuple(calls))
+            messages.extend([message] if calls or text.strip() else [])
+            rest.clear()
+            calls.clear()
+        messages.append(result)
+
+    parts = content if isinstance(content, list | tuple) else (content,)
     for part in parts:
-        kind = _kind(part)
-        if kind.endswith(_CALL_TYPES):
-            calls.append(read_call(part, images))
-        elif not kind.endswith(_RESULT_TYPES):
-            texts.append(part)
-            continue
-        if not kind.endswith(_RESULT_TYPES) and calls[-1][1] is None:
-            continue
-        if role != "assistant":  # results of earlier calls, beside what the user says
-            messages.append(_result_part(part, images))
-            continue
-        text = message_text(texts, images)
-        if text.strip() or calls:
-            called = tuple(call for call, _ in calls)
-            messages.append(ConversationMessage(role=role, content=text, calls=called))
-        messages += _results_of(calls)
-        if kind.endswith(_RESULT_TYPES):
-            messages.append(_result_part(part, images))
-        texts, calls = [], []
-    return messages, texts, calls
+        kind, fields = _kind_and_fields(part)
+        if kind.endswith(_RESULTS):
+            add(_result_part(fields, images))
+        elif kind.endswith(_CALLS):
+            call, result = read_call(part if fields is part else {_key_of(part): fields}, images)
+            calls.append(call)
+            if result is not None:
+                add(_result_of(call, result))
+        else:
+            rest.append(part)
+    return messages, rest, calls
 
 
-def _results_of(calls: Iterable[tuple[ToolCall, str | None]]) -> list[ConversationMessage]:
-    return [
-        ConversationMessage(role="tool", content=result, name=call.name or None, call_id=call.id)
-        for call, result in calls
-        if result is not None
-    ]
-
-
-def is_item_of_responses(item: Mapping[str, Any]) -> bool:
-    """Return whether an object is an item of OpenAI's responses other than a message."""
-    kind = str(item.get("type"))
-    is_one = kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
-    return (is_one or kind in (*_THOUGHTS, *_WITHOUT_CONTENT)) and "role" not in item
-
-
-def _item_of_responses(
-    item: Mapping[str, Any], images: ImageReader | None
-) -> list[ConversationMessage]:
-    """Return the messages of a call, of its output or of a list of tools; none of a thought."""
-    kind = str(item["type"])
-    if kind.endswith("_output"):
-        output = message_text(item.get("output"), images)
-        call_id = _text_or_none(item.get("call_id"))
-        return [ConversationMessage(role="tool", content=output, call_id=call_id)]
-    if kind == "mcp_list_tools":
-        return [ConversationMessage(role="system", content=read_tools(item.get("tools") or []))]
-    if kind.startswith("mcp_approval"):
-        role = "user" if kind.endswith("response") else "assistant"
-        return [ConversationMessage(role=role, content=as_json_text(item))]
-    if not kind.endswith("_call"):
-        return []
-    if kind == "image_generation_call":  # its result is the image
-        item = {**item, "result": "[image: not shown]"}
-    call, result = read_call(item, images)
-    called = ConversationMessage(role="assistant", calls=(call,))
-    return [called, *_results_of([(call, result)])]
+def _result_of(call: ToolCall, result: str) -> ConversationMessage:
+    return ConversationMessage(role="tool", content=result, name=call.name or None, call_id=call.id)
 
 
 def _text_with_fields(
@@ -547,21 +517,25 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
             f"a call should be the name of a tool, or an object with it, not {short_repr(call)}"
         )
     call = _inner({k: v for k, v in call.items() if v is not None}, "tool_call")
+    outcomes = ("output", "result", "outputs", "results", "error", "errorText")
+    about = ("type", "id", "call_id", "toolCallId", "status", "state", *outcomes)
     inner = _inner(call, "function")
     if not (name := _own_name(inner)):
-        others = (*_ARGUMENTS, *_ABOUT_CALL)
+        others = (*_ARGUMENTS, *about)
         parts = {k: v for k, v in call.items() if isinstance(v, Mapping) and k not in others}
         inner = next(filter(_own_name, parts.values()), call)
         name = _own_name(inner)
-    if is_hosted := not name:
+    rest: dict[str, Any] = {}
+    if not name:
         name = _name_of_hosted(call, parts)
         inner = parts.get(name, call)
+        rest = {k: v for k, v in inner.items() if k not in about and v is not None}
     arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
-    rest = {key: value for key, value in inner.items() if key not in _ABOUT_CALL}
-    if is_hosted and not rest.keys() <= set(_ARGUMENTS):
-        arguments = rest
+    arguments = arguments if rest.keys() <= set(_ARGUMENTS) else rest
     both = {**inner, **call}
-    output = next((both[key] for key in _RESULTS if both.get(key) is not None), None)
+    output = next((both[key] for key in outcomes if both.get(key) is not None), None)
+    if call.get("type") == "image_generation_call" and output is not None:
+        output = {"type": "image", "data": output}
     ids = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId")
     return (
         ToolCall(
@@ -576,24 +550,26 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
 def _own_name(call: Mapping[str, Any]) -> str:
     function = call.get("function")
     name = call.get("name") or call.get("toolName")
+    kind = str(call.get("type"))
+    if not name and "toolCallId" in call and kind.startswith("tool-"):  # AI SDK
+        name = kind.removeprefix("tool-")
     return str(name or (function if isinstance(function, str) else ""))
 
 
 def _name_of_hosted(call: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
     """Return the type of a call; without one, its only key; empty if neither names a tool."""
     name = str(call.get("type") or (next(iter(parts)) if parts and len(call) == 1 else ""))
-    if "toolCallId" in call:  # AI SDK's parts
-        name = name.removeprefix("tool-")
-    return "" if plain_name(name).endswith(_NO_NAMES) else name
+    return "" if plain_name(name).endswith(("function", *_NO_NAMES)) else name
 
 
 def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
-    part = next((part[name] for name in part if _kind_of_key(part, name)), part)
     names = ("content", "response", "output", "result")
     content = next((part[name] for name in names if part.get(name) is not None), None)
-    ids = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    ids = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id")
     call_id = next((part[key] for key in ids if part.get(key)), None)
-    is_object = isinstance(content, Mapping)
+    if isinstance(content, Mapping) and content.keys() == {"type", "value"}:  # AI SDK
+        content = content["value"]
+    is_object = isinstance(content, Mapping) and not is_image_part(content)
     return ConversationMessage(
         role="tool",
         content=as_json_text(content) if is_object else message_text(content, images),
@@ -602,54 +578,65 @@ def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> Convers
     )
 
 
-def _kind(part: Any) -> str:
-    """Return the type of a content's part, with underscores; empty if it has none."""
+def _key_of(part: Mapping[str, Any]) -> str | None:
+    """Return the key that is the type of a part of Gemini or Bedrock."""
+    types = (*_NOT_SHOWN, "document", "image", "video", "json", "inlinedata", "filedata")
+    keys = {key: plain_name(str(key)) for key in part if isinstance(part[key], Mapping)}
+    endings = (*_NO_NAMES, *_RESULTS, "executablecode")
+    return next((k for k, name in keys.items() if name in types or name.endswith(endings)), None)
+
+
+def _kind_and_fields(part: Any) -> tuple[str, Any]:
+    """Return the type of a content's part as a plain name, and the object with its fields.
+
+    The type is empty if there is none.
+    """
     if not isinstance(part, Mapping):
-        return ""
-    kind = str(part.get("type") or "").replace("-", "_")
-    if kind.startswith("tool_") and "toolCallId" in part and not kind.endswith(_RESULT_TYPES):
-        return "tool_call"  # `tool-NAME` of AI SDK
-    return kind or next(filter(None, (_kind_of_key(part, name) for name in part)), "")
-
-
-def _kind_of_key(part: Mapping[str, Any], name: str) -> str:
-    return _KINDS.get(plain_name(name), "") if isinstance(part[name], Mapping) else ""
+        return "", part
+    kind = plain_name(str(part.get("type") or ""))
+    if "toolCallId" in part and not kind.endswith(_RESULTS):
+        return "toolcall", part  # such as `tool-weather` of AI SDK
+    key = None if kind else _key_of(part)
+    return (kind, part) if key is None else (plain_name(key), part[key])
 
 
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
-    kind = _kind(part)
-    if kind.endswith((*_CALL_TYPES, *_RESULT_TYPES)) or kind in (*_THOUGHTS, *_WITHOUT_CONTENT):
-        return ""
-    if part.get("thought") is True:
+    kind, fields = _kind_and_fields(part)
+    if kind.endswith((*_CALLS, *_RESULTS)) or kind in _NOT_SHOWN or part.get("thought") is True:
         return ""
     if images is not None and is_image_part(part):
         return images.mark(part)
-    source = part.get("source")
-    if kind == "document" and isinstance(source, Mapping):  # Anthropic
-        document = source.get("data") if source.get("type") == "text" else source.get("content")
-        if document is not None:
-            texts = (part.get("title"), part.get("context"), message_text(document, images))
-            return "\n".join(text for text in texts if isinstance(text, str) and text)
-    for name in ("text", "content", "refusal", "transcript", "json", "logs"):
-        if name in part and part[name] is not None:
-            return message_text(part[name], images)
+    if kind == "json":
+        return as_json_text(fields)
+    if kind == "document" and (text := _document_text(fields)):
+        titles = (fields.get("title"), fields.get("context"))
+        return "\n".join([*(title for title in titles if isinstance(title, str) and title), text])
+    for name in ("text", "content", "refusal", "transcript", "logs"):
+        if fields.get(name) is not None:
+            return message_text(fields[name], images)
     if not kind:
-        filled = {name: value for name, value in part.items() if value is not None}
-        file = next(iter(filled.values()), None) if len(filled) == 1 else None
-        if isinstance(file, Mapping) and not file.keys().isdisjoint(_CONTENTS):
-            names = [file[name] for name in _NAMES_OF_FILES if isinstance(file.get(name), str)]
-            return f"[{next(iter(filled))}: {[*names, 'not shown'][0]}]"
-        return "" if filled.keys() == {"cachePoint"} else as_json_text(filled)
-    about = source if kind == "document" and isinstance(source, Mapping) else part
-    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"
+        return as_json_text({name: value for name, value in part.items() if value is not None})
+    name = str(part.get("type") or _key_of(part)).replace("-", "_")
+    return f"[{name.removeprefix('input_').removesuffix('_url')}: {_reference(fields)}]"
+
+
+def _document_text(part: Mapping[str, Any]) -> str:
+    """Return the text of a document (Anthropic, Bedrock, Cohere); empty for an address or bytes."""
+    fields = (part.get(name) for name in ("source", "document"))
+    document: Mapping[str, Any] = next((f for f in fields if isinstance(f, Mapping)), {})
+    data = document.get("data") if document.get("type", "text") == "text" else None
+    text = next((v for v in (data, document.get("text"), document.get("content")) if v), None)
+    return as_json_text(text) if isinstance(text, Mapping) else message_text(text)
 
 
 def _reference(part: Mapping[str, Any]) -> str:
     """Return the name of an image or a file, without its bytes."""
-    for value in part.values():
-        inner = next(iter(value.values()), "") if isinstance(value, Mapping) and value else value
-        if isinstance(inner, str) and inner != part.get("type"):
+    for name, value in part.items():
+        if name in ("type", "data", "bytes", "base64", "file_data"):
+            continue
+        inner = _reference(value) if isinstance(value, Mapping) else value
+        if isinstance(inner, str) and inner != "not shown":
             return inner.partition(",")[0] if inner.startswith("data:") else inner[:200]
     return "not shown"
 

@@ -175,7 +175,10 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
     if kind is not None:
         if not isinstance(kind, str):
             return False
-        kinds = ("image", "image_url", "image_file", "input_image", "output_image")
+        kinds = (
+            "image", "image_url", "image_file", "input_image", "output_image",
+            "computer_screenshot",
+        )  # fmt: skip
         return kind in kinds or (kind in ("file", "media") and _says_image(part))
     data = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
     return isinstance(part.get("image"), Mapping) if data is None else _says_image(data)

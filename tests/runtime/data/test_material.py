@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.pictures import png_uri
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
 from textassay.runtime.column_names import ALIASES, BY_PLACE, LESS_CLEAR, RATERS, plain_name
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
@@ -287,18 +288,20 @@ TURNS: list[tuple[list[Any], str]] = [
         '[turn 2, call 1] web_search_call({"action": {"query": "q"}})',
     ),
     (
-        [{"type": "file_search_call", "queries": ["q"], "results": [{"text": "In 1967."}]}],
+        [{"type": "file_search_call", "id": "1", "queries": ["q"],
+          "results": [{"text": "In 1967."}]}],
         '[turn 2, call 1] file_search_call({"queries": ["q"]})\n\n'
         "[turn 2, call 1, result] file_search_call: In 1967.",
     ),
     (
-        [{"type": "code_interpreter_call", "code": "1",
+        [{"type": "code_interpreter_call", "id": "1", "code": "1",
           "outputs": [{"type": "logs", "logs": "2"}]}],
         '[turn 2, call 1] code_interpreter_call({"code": "1"})\n\n'
         "[turn 2, call 1, result] code_interpreter_call: 2",
     ),
     (
-        [{"type": "mcp_call", "name": "f", "arguments": "{}", "output": "42", "error": None}],
+        [{"type": "mcp_call", "id": "1", "name": "f", "arguments": "{}", "output": "42",
+          "error": None}],
         "[turn 2, call 1] f({})\n\n[turn 2, call 1, result] f: 42",
     ),
     (
@@ -307,12 +310,12 @@ TURNS: list[tuple[list[Any], str]] = [
         "[turn 2, call 1] f(x)\n\n[turn 2, call 1, result] 42",
     ),
     (
-        [{"type": "image_generation_call", "id": "1", "result": "iVBORw0KGgo" * 9}],
-        "[turn 2, call 1, result] image_generation_call: [image: not shown]",
+        [{"type": "image_generation_call", "id": "1", "result": png_uri().partition(",")[2]}],
+        "[turn 2, call 1, result] image_generation_call: [Image 1]",
     ),
     ([{"type": "reasoning", "summary": [{"text": "Secret."}]}], "[turn 2] assistant: (the text"),
     (
-        [{"type": "mcp_list_tools", "tools": [{"name": "f", "description": "Adds."}]}],
+        [{"type": "mcp_list_tools", "id": "1", "tools": [{"name": "f", "description": "Adds."}]}],
         "[system] Tools:\n- f: Adds.",
     ),
     (

@@ -15,7 +15,7 @@ from textassay.runtime.chat_formats import (
     CALL_FIELDS,
     READ_IN_MESSAGES,
     FaultInMessage,
-    is_item_of_responses,
+    is_response_item,
     looks_like_messages,
     parse_text,
     read_calls,
@@ -306,7 +306,7 @@ def unread_names(messages: Any) -> set[str]:
     """Return the names of fields of messages that prompts do not show, such as a time stamp."""
     if not looks_like_messages(messages):
         return set()
-    objects = [m for m in messages if isinstance(m, Mapping) and not is_item_of_responses(m)]
+    objects = [m for m in messages if isinstance(m, Mapping) and not is_response_item(m)]
     return {
         name
         for item in objects
