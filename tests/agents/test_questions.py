@@ -157,7 +157,8 @@ async def test_one_sub_question_a_sentence_in_order():
     [
         ("summarization", "relevance", {"references": ("", " ")}, "MissingReferences"),
         ("data-to-text", "informativeness", {"references": ()}, "MissingReferences"),
-        ("summarization", "coherence", {"source": " "}, "MissingSource"),
+        ("summarization", "coherence", {"source": " ", "context": None}, "MissingSource"),
+        ("dialogue", "coherence", {"source": None}, "MissingSource"),
         ("dialogue", "groundedness", {"context": None}, "MissingContext"),
         ("dialogue", "coherence", {"output": " \n"}, "EmptyOutput"),
     ],
@@ -167,6 +168,21 @@ async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, wit
     question_set = await asked_about(loaded, WHOLE.model_copy(update=without))
     assert question_set.missing.type == kind
     assert (question_set.form, question_set.subquestions) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "name"),
+    [("summarization", "consistency", "document"), ("translation", "adequacy", "original"),
+     ("general", "relevance", "input"), ("general", "coherence", "further input"),
+     ("rag", "groundedness", "passages")],
+)  # fmt: skip
+async def test_a_source_in_the_context_is_asked_about(task, aspect, name):
+    """But not in dialogue, where the context is a fact."""
+    loaded = tasks.load(task, [aspect])
+    found = await asked_about(loaded, WHOLE.model_copy(update={"source": None}))
+    assert found.missing is None
+    assert name in found.form.inputs.values()
+    assert any(WHOLE.context in part["text"] for part in found.texts)
 
 
 async def test_the_first_of_several_references_that_is_not_blank_is_shown():

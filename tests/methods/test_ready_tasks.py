@@ -175,9 +175,11 @@ async def test_turns_have_no_references_to_show() -> None:
     ],
 )
 async def test_what_is_compared_with_a_source_has_no_score_without_one(task, needing, other):
-    """An image or a context can be the source, and another column can be mapped to it."""
+    """An image or a context can be the source, but not a conversation of the answer alone; another
+    column can be mapped to it."""
     rows = [
         {"id": "none", "output": "It is closed.", "source": " ", "story": "The museum is closed."},
+        {"id": "alone", "messages": [{"role": "assistant", "content": "It is closed."}]},
         {"id": "seen", "output": "It is closed.", "images": [png_uri()]},
         {"id": "read", "output": "It is closed.", "context": "The museum is closed."},
     ]
@@ -186,9 +188,9 @@ async def test_what_is_compared_with_a_source_has_no_score_without_one(task, nee
         rows, method="llm-score", task=task, aspects=[needing, other], model=judge
     )
     found = {(s.id, s.aspect): s.error.type if s.error else s.value for s in run}
-    assert found.pop(("none", needing)) == "MissingSource"
+    assert found.pop(("none", needing)) == found.pop(("alone", needing)) == "MissingSource"
     assert set(found.values()) == {4}
-    [message] = [score.error.message for score in run if score.error]
+    message = next(score.error.message for score in run if score.error and score.id == "none")
     assert message.endswith("; if story contains it, map it: fields={NAME: 'source'}")
     assert "The museum is closed." in judge.requests[-1].text
 

@@ -18,13 +18,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY, common_fields
-from textassay.agents.prompt_template import (
-    PromptTemplate,
-    Task,
-    fence_texts,
-    plain_texts,
-    with_source,
-)
+from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError, Usage
 from textassay.runtime.calls.wording import join_or
 from textassay.runtime.concurrency import gather
@@ -295,7 +289,7 @@ class PassageWriter:
         if any(_same(example, demonstration) for demonstration in self._demonstrations(aspect)):
             message = "this example is shown as a demonstration, so it is not judged"
             return Passages(missing=ScoreError(type="Demonstration", message=message))
-        example = with_source(self.template.task, self.template.prepare(example), aspect)
+        example = self.template.prepare(example)
         if not example.output.strip():
             return Passages(missing=EMPTY)
         quality = self.qualities.of(aspect)

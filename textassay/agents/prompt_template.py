@@ -31,16 +31,14 @@ from textassay.prompts import (
 )
 from textassay.prompts.rendering import source
 from textassay.runtime.base import Json, Message
+from textassay.runtime.conversation import source_beside
 from textassay.runtime.errors import PromptError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
-NEEDED = {
-    "source": "MissingSource", "context": "MissingContext", "references": "MissingReferences",
-    "source or context": "MissingSource",
-}  # fmt: skip
-"""The inputs that an aspect may need, and the error type if an example lacks one."""
+TaskNeed = Literal["source", "context", "references", "source or context"]
+"""What an aspect may need of an example."""
 
 
 class Task(Message):
@@ -70,10 +68,8 @@ class Task(Message):
     """
     steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
     """Evaluation steps by aspect name, for aspects with defined steps; `()` means no steps."""
-    needs: dict[
-        str, tuple[Literal["source", "context", "references", "source or context"], ...]
-    ] = {}
-    """Required fields of an example (keys of `NEEDED`), by aspect name."""
+    needs: dict[str, tuple[TaskNeed, ...]] = {}
+    """Required material of an example, by aspect name."""
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
     measured: str = ""
@@ -88,34 +84,22 @@ class Task(Message):
         return self if members == self.aspects else self.model_copy(update={"aspects": members})
 
 
-def with_source(task: Task, example: Example, aspect: Aspect) -> Example:
-    """Return an example with its context as the source, if an aspect needs either of them.
-
-    Published questions and prompts name the source alone.
-    """
-    has_source = has_field(example, "source") or not has_field(example, "context")
-    if has_source or "source or context" not in task.needs.get(aspect.name, ()):
-        return example
-    given = {"source": example.context, "context": None, "passages": ()}
-    return example.model_copy(update=given)
-
-
-def has_field(example: Example, field: str) -> bool:
-    """Return whether an example has a field, or messages or images with the same content.
-
-    Of alternatives, such as `source or context`, one is enough.
-    """
-    if " or " in field:
-        return any(has_field(example, one) for one in field.split(" or "))
-    if field == "references":
+def has_field(example: Example, need: TaskNeed) -> bool:
+    """Return whether an example has what an aspect needs, in its fields, messages or images."""
+    if need == "source or context":
+        return has_field(example, "source") or has_field(example, "context")
+    if need == "references":
         return any(text.strip() for text in example.references)
-    # the results of tools are the context of an agent's answer
-    results = [m.content for m in example.messages if m.role == "tool"]
-    results += [passage.text for m in example.messages for passage in m.passages]
-    if field == "context":
+    if need == "context":
+        # the results of tools are the context of an agent's answer
+        texts = [m.content for m in example.messages if m.role == "tool"]
+        texts += [passage.text for m in example.messages for passage in m.passages]
         # "[]" and "..." do not count as passages
-        return any(any(map(str.isalnum, text)) for text in (*results, example.context or ""))
-    return bool((example.source or "").strip() or example.images)
+        return any(any(map(str.isalnum, text)) for text in (*texts, example.context or ""))
+    # a conversation of nothing but answers has no source
+    others = [m.content for m in example.messages if m.role != "assistant"]
+    beside = source_beside(example.source, example.messages)
+    return bool(example.images) or any(text.strip() for text in (beside, *others))
 
 
 KINDS = ("source", "context", "output")

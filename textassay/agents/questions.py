@@ -26,7 +26,6 @@ from textassay.agents.prompt_template import (
     fence_texts,
     join_messages,
     plain_texts,
-    with_source,
 )
 from textassay.agents.typed_questions import (
     QuestionBatcher,
@@ -83,6 +82,12 @@ class QuestionForm(Message):
         """Return the required inputs that are not among the texts."""
         return [part for part in self.inputs if not part.endswith("?") and part not in texts]
 
+    def with_source_in_context(self) -> QuestionForm:
+        """Return the form for an example whose context has the place of the source."""
+        kept = {part: label for part, label in self.inputs.items() if part != "context?"}
+        inputs = {"context" if part == "source" else part: label for part, label in kept.items()}
+        return self.model_copy(update={"inputs": inputs})
+
     def labels(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return the name of each text of the form, in order."""
         named = {part.removesuffix("?"): label for part, label in self.inputs.items()}
@@ -115,6 +120,11 @@ class QuestionTable(Message):
         forms = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         questions = {form.question for form in forms}
         return forms if self.overrides or aspect.question in questions else ()
+
+    def asks_about_context(self, task: Task) -> bool:
+        """Return whether a question of the task is about the context, such as a fact."""
+        forms = self.tasks.get(task.name, {}).values()
+        return any("context" in form.inputs for some in forms for form in some)
 
     def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
         """Return the form for an aspect that is not in the table."""
@@ -258,12 +268,15 @@ class SentenceQuestions:
     ) -> QuestionSet:
         """Return the questions about an output with these sentences."""
         task = self.template.task
-        example = with_source(task, self.template.prepare(example), aspect)
+        example = self.template.prepare(example)
         if not example.output.strip():
             return QuestionSet(missing=EMPTY)
         texts = _texts(example)
         forms = self.book.forms(task, aspect) or (self.book.form_of_any(task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
+        if not form and not self.book.asks_about_context(task):
+            changed = (form.with_source_in_context() for form in forms)
+            form = next((form for form in changed if not form.missing(texts)), None)
         if not form:
             return QuestionSet(missing=_needs(aspect, forms[0].missing(texts)))
         # one number for all texts of the example: the same prefix for every aspect, which servers

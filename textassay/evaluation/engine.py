@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from textassay.agents.prompt_template import NEEDED, has_field
+from textassay.agents.prompt_template import TaskNeed, has_field
 from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.evaluation.sources import CompletedScores, Source
 from textassay.methods.method import Method, traits_of
@@ -378,7 +378,7 @@ def to_scores(
 
 
 def unmet_needs(
-    assignment: Assignment, method: Method, needs: Mapping[str, tuple[str, ...]]
+    assignment: Assignment, method: Method, needs: Mapping[str, tuple[TaskNeed, ...]]
 ) -> dict[str, Score]:
     """Return the abstentions from aspects whose material the example lacks, by label.
 
@@ -395,7 +395,7 @@ def unmet_needs(
     }
     return {
         aspect.label: Score.unscored(
-            NEEDED[fields[0]],
+            f"Missing{fields[0].split()[0].capitalize()}",
             f"{aspect.name} is judged by the {fields[0]}, which the example does not have"
             f"{_candidates(example, fields[0])}",
             outcome="abstained",
@@ -406,13 +406,13 @@ def unmet_needs(
     }
 
 
-def _candidates(example: Example, field: str) -> str:
-    """Name the columns that may contain a missing field."""
+def _candidates(example: Example, need: TaskNeed) -> str:
+    """Name the columns that may contain what is missing."""
     names = [name for name, value in example.meta.items() if is_running_text(value)]
-    if field == "context" and example.references:
+    if need == "context" and example.references:
         names.insert(0, "references")
     holders = " or ".join(names[:3])
-    field = field.split(" or ")[0]
+    field = need.split()[0]
     return f"; if {holders} contains it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 

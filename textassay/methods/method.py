@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtim
 
 from pydantic import Field, ValidationError
 
-from textassay.agents.prompt_template import Layout, Task
+from textassay.agents.prompt_template import Layout, Task, TaskNeed
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -88,7 +88,7 @@ class MethodTraits:
     """The signatures that its scores can carry, if there may be several."""
     check_data: Callable[[DataInfo], None] = lambda info: None
     """Raises `ConfigurationError` for data that it cannot judge, before the first request."""
-    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: Mapping[str, tuple[TaskNeed, ...]] = field(default_factory=dict)
     """Required fields of an example, by aspect name."""
     has_scale: bool = True
     """Whether values have a scale; counts and log-probabilities have none."""
@@ -124,7 +124,7 @@ class TaskMethod:
         return MethodTraits(**attributes)
 
     @property
-    def needs(self) -> Mapping[str, tuple[str, ...]]:
+    def needs(self) -> Mapping[str, tuple[TaskNeed, ...]]:
         """The fields that the task's aspects need."""
         return self._task.needs
 
