@@ -483,12 +483,16 @@ def test_a_table_whose_raters_and_ids_are_mapped_elsewhere_is_not_joined():
     assert [one.group for one in Examples(rows, fields={"id": "group"})] == ["g", "g"]
 
 
-def test_tables_with_a_row_for_each_rater_and_aspect_lose_no_rating(tmp_path):
-    """As `textassay ratings export csv` writes them."""
+@pytest.mark.parametrize(
+    "header", ["id,aspect,rater,value", "ID,Aspect,Rater,Value", "Text ID,aspect,annotator,value"]
+)
+def test_tables_with_a_row_for_each_rater_and_aspect_lose_no_rating(header, tmp_path):
+    """As `textassay ratings export csv` writes them, or people do."""
     path = tmp_path / "long.csv"
-    path.write_text("id,aspect,rater,value,output\na,tone,ann,4,x\na,tone,bob,2,x\n"
+    path.write_text(f"{header},output\na,tone,ann,4,x\na,tone,bob,2,x\n"
                     "a,use,ann,80%,x\nb,use,bob,,y\n")  # fmt: skip
     first, second = Examples(path)
+    assert (first.id, second.id) == ("a", "b")
     assert first.annotators == {"tone": (4.0, 2.0), "use": (0.8, None)}
     assert (first.human, second.human) == ({"tone": 3.0, "use": 0.8}, {})
 

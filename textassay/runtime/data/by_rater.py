@@ -42,11 +42,14 @@ def one_row_per_example(
     if not rater or id_ not in first:
         return None
     ours = {fields.get(key, key).removeprefix("meta.") for key in (*fields, *unmapped)}
+    # `textassay ratings export csv` writes an aspect and its value in columns of these names
+    aspect_and_value = columns_named(("aspect", "value"), unmapped)
+    is_long = len(aspect_and_value) == 2
     joined = RowsByRater(
-        table, rater, id_, fields, labels, fixed_columns, is_pair=OTHER_OUTPUT in ours
-    )
-    # `textassay ratings export csv` writes `aspect` and `value`
-    if rater in named or first.keys() >= {"aspect", "value"}:
+        table, rater, id_, fields, labels, fixed_columns,
+        aspect_and_value=aspect_and_value if is_long else (), is_pair=OTHER_OUTPUT in ours,
+    )  # fmt: skip
+    if rater in named or is_long:
         return joined
     is_id = id_ in mapped_ids or plain_name(id_) == "id"
     try:
@@ -84,11 +87,13 @@ class RowsByRater(RowSource):
         labels: LabelReader,
         fixed_columns: Callable[[Sequence[str]], Collection[str]],
         *,
+        aspect_and_value: Sequence[str],
         is_pair: bool,
     ) -> None:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
         self._labels, self._fixed_columns = labels, fixed_columns
-        self._percents, self._is_pair = PercentColumns(), is_pair
+        self._aspect_and_value, self._is_pair = aspect_and_value, is_pair
+        self._percents = PercentColumns()
         self.name = table.name
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
@@ -163,9 +168,9 @@ class RowsByRater(RowSource):
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
         rated: dict[str, Any] = {}
-        if row.keys() >= {"aspect", "value"} and not {"aspect", "value"} & self._fields.keys():
+        if self._aspect_and_value and row.keys() >= {*self._aspect_and_value}:
             row = {**row}
-            aspect, value = row.pop("aspect"), row.pop("value")
+            aspect, value = map(row.pop, self._aspect_and_value)
             rated[str(aspect)] = self._number(f"value of {aspect}", value, number)
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
