@@ -105,7 +105,19 @@ def test_equal_texts_about_other_images_are_told(tmp_path):
         for red in (1, 2)
     ]
     [note] = Run(folders[0]).compare(folders[1]).notes
-    assert note.text.startswith("40 texts have another source or other passages in a than in b")
+    assert note.text.startswith("40 texts have another source, or other passages, images or")
+
+
+@pytest.mark.parametrize("other", [{}, {"references": "Other."}, {"context": "Other."}])
+def test_equal_texts_with_other_references_or_without_passages_are_told(other, tmp_path):
+    folders = [
+        write_run(tmp_path, name, [{**row, **more} for row in rows("Same")], [3] * 40)
+        for name, more in (
+            ("one", {"references": "Same."}),
+            ("two", other or {"references": "Same."}),
+        )
+    ]
+    assert len(Run(folders[0]).compare(folders[1]).notes) == bool(other)
 
 
 @pytest.mark.parametrize("field", ["source", "context"])
@@ -124,7 +136,7 @@ def test_a_text_that_was_made_from_something_else_is_shown_with_both(field, tmp_
     page = words_of((tmp_path / "page.html").read_text("utf-8"))
     assert re.search(r"one q\d+\s+Source of the text of B\s.*?two q\d", page)
     [note] = Run(folders[0]).compare(folders[1]).notes
-    assert note.text.startswith("40 texts have another source or other passages in a than in b")
+    assert note.text.startswith("40 texts have another source, or other passages, images or")
 
 
 def test_head_and_list_subtract_in_one_direction(runs):

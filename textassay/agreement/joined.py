@@ -290,7 +290,7 @@ class People:
         """The field that divides the data into subsets; `None` without subsets."""
         self.subsets: list[str | None] = []
         """Each row's value of that field."""
-        self._materials: list[tuple[str, str, str]] = []
+        self._materials: list[tuple[str, ...]] = []
         """Digests of source, passages and images of each row."""
         self._examples: list[str] = []
         """Id of each row's example; the criteria of its rubric are rows as well."""
@@ -375,8 +375,8 @@ class People:
             for example, text, human, single in rows
         )
 
-    def materials(self) -> dict[str, tuple[str, str, str]]:
-        """Return digests of the source, passages and images that the judge saw, by id."""
+    def materials(self) -> dict[str, tuple[str, ...]]:
+        """Return digests of the source, passages, images and references by id."""
         return dict(zip(self._examples, self._materials, strict=True)) | self._seen_by_judge
 
     def count_other_sources(self) -> int:
@@ -597,9 +597,9 @@ def join_notes(
         )
     if other_sources:
         yield Note(
-            f"{other_sources} rated rows have the judged text with another source or other passages"
-            " than the judge saw: their ratings are used, and say nothing where an aspect compares"
-            " the text with these",
+            f"{other_sources} rated rows have the judged text with another source, or other"
+            " passages, images or references, than the judge saw: their ratings are used, and say"
+            " nothing where an aspect compares the text with these",
             warning=True,
         )
     if unknown:

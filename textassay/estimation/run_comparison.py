@@ -410,12 +410,12 @@ def _other_source_notes(a: RunSide, b: RunSide) -> Iterator[Note]:
         for id_, materials in a.people.materials().items()
         if id_ in texts[0].keys() & texts[1].keys() & seen.keys()
         and may_be_one_text(texts[0][id_], texts[1][id_])
-        and not all(map(may_be_one_text, materials, seen[id_]))
+        and materials != seen[id_]
     ]
     if others:
         yield Note(
-            f"{len(others)} texts have another source or other passages in a than in b"
-            f" ({some_ids(others)}), so their differences are differences of these, too",
+            f"{len(others)} texts have another source, or other passages, images or references, in"
+            f" a than in b ({some_ids(others)}), so their differences may be differences of these",
             warning=True,
         )
 

@@ -47,15 +47,16 @@ def source_digest(example: Example) -> str | None:
     return _digest_words(source) or _digest_words(example.context or "") or None
 
 
-def material_digests(example: Example) -> tuple[str, str, str]:
-    """Return digests of the source, the passages and the images of a text; empty without one.
+def material_digests(example: Example) -> tuple[str, ...]:
+    """Return digests of a text's source, passages, images and references; empty without one.
 
     The conversation is in `text_digest`, whole; the source may have a shortened one.
     White space and Unicode forms are normalized as in `text_digest`.
     """
     source = source_beside(example.source, example.messages)
     images = " ".join(image.key for image in example.images)
-    return _digest_words(source), _digest_words(example.context or ""), _digest_words(images)
+    references = " \0 ".join(example.references)
+    return tuple(map(_digest_words, (source, example.context or "", images, references)))
 
 
 def _digest_words(text: str) -> str:
