@@ -202,10 +202,11 @@ def test_resume_needs_a_run_whose_data_are_there(server, data, run, tmp_path):
     assert "contains no run: it has no manifest.json" in textassay("resume", tmp_path).err
     score(data, run, server, aspects="fluency").ok()
     data.unlink()
-    textassay("agreement", run).ends(2, "the run's data are no longer at")
+    for command in ("agreement", "check"):
+        textassay(command, run).ends(2, "the run's data are no longer at")
     manifest = read_json(run / "manifest.json")
     for spec, message in (
-        (manifest["spec"], "there is no such file"),
+        (manifest["spec"], "the run's data are no longer at"),
         (None, "does not say how the run was made"),
         ({**manifest["spec"], "data": None}, "came from memory"),
     ):

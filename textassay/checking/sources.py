@@ -374,7 +374,13 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
 def _data_of_run(scores: Path, ratings: Any) -> tuple[Any, Mapping[str, Any]]:
     """Return the data with ratings, by default the run's own, and how to read them."""
     from textassay.agreement.records import reading_of_run
-    from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+    from textassay.runtime.storage.run_files import (
+        MANIFEST,
+        SCORES,
+        check_present,
+        kept_rows,
+        read_manifest,
+    )
 
     folder = scores.parent if scores.name == SCORES else scores
     spec: Mapping[str, Any] = {}
@@ -385,7 +391,9 @@ def _data_of_run(scores: Path, ratings: Any) -> tuple[Any, Mapping[str, Any]]:
             f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
             " and people's columns, such as answers.csv"
         )
-    source = ratings if ratings is not None else spec.get("data")
+    source = ratings
+    if source is None and (source := spec.get("data") or kept_rows(folder)) is not None:
+        check_present(source)
     if source is None:
         raise ConfigurationError(
             f"{scores} does not record where its data are; give the data with ratings after it:"

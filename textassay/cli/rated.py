@@ -20,7 +20,7 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, Wi
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, check_present, read_manifest
 
 if TYPE_CHECKING:
     from textassay.agents.prompt_template import Task
@@ -222,10 +222,8 @@ class RatedInput:
                 )
             data = self.scores
             if run.data:
-                from textassay.evaluation.sources import check_present
-
                 data = Path(run.data)
-                check_present(str(data))
+                check_present(data)
         # the run's field map applies to the run's file; another file may have other columns
         if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {

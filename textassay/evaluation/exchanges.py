@@ -19,7 +19,7 @@ from textassay.evaluation.engine import unmet_needs
 from textassay.evaluation.manifest import describe_later_changes, with_kept_files
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.evaluation.session import open_session
-from textassay.evaluation.sources import check_present, select_examples
+from textassay.evaluation.sources import select_examples
 from textassay.methods.method import traits_of
 from textassay.runtime.calls.adaptation import Adaptation
 from textassay.runtime.calls.call import Call, Send, Wrapper
@@ -37,7 +37,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_files import ANSWERS, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, check_present, read_manifest
 
 _log = logging.getLogger(__name__)
 

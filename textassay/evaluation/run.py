@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
-from textassay.evaluation.sources import check_present, open_examples
+from textassay.evaluation.sources import open_examples
 from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
@@ -23,6 +23,7 @@ from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import (
     SUMMARY,
     RunSummary,
+    check_present,
     keep_rows,
     kept_rows,
     latest_scores,

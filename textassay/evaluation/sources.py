@@ -14,7 +14,6 @@ from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.base import T
 from textassay.runtime.data.dataset import DataInfo, Examples, PairedExamples
-from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example, label_scales
 
@@ -31,15 +30,6 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
         strict_columns=request.strict_columns,
     )
     return data if request.pair is None else Examples(PairedExamples(data))
-
-
-def check_present(path: str) -> None:
-    """Raise an error with advice if the run's data are gone."""
-    if not Path(path).exists():
-        raise ConfigurationError(
-            f"the run's data are no longer at {path!r}; give the file that was judged (DATA in the"
-            " help of the command)"
-        )
 
 
 async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:

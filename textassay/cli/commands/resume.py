@@ -83,7 +83,7 @@ def command_to_resume(folder: Path, values: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
-    from textassay.runtime.storage.run_files import read_manifest
+    from textassay.runtime.storage.run_files import check_present, read_manifest
 
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
@@ -103,6 +103,8 @@ def command_to_resume(folder: Path, values: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory and were not kept; resume it in Python"
             " with “evaluate(examples, ..., out=..., resume=True)”"
         )
+    if "data" not in values:
+        check_present(request.data)
     changes = settings_in(flags.with_model_tables(values, request.models))
     settings = settings_to_resume(folder, manifest, request, changes)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.base import Outcome, Usage, UsageTotal
 from textassay.runtime.data.cells import to_json_value
-from textassay.runtime.errors import DataError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import (
     decode,
@@ -90,6 +90,15 @@ def kept_rows(folder: Path) -> Path | None:
     """Return a run's file of rows; `None` without one."""
     path = folder / ROWS
     return path if path.is_file() else None
+
+
+def check_present(path: str | Path) -> None:
+    """Raise an error with advice if the run's data are gone."""
+    if not Path(path).exists():
+        raise ConfigurationError(
+            f"the run's data are no longer at {str(path)!r}; give the file that was judged (DATA,"
+            " --data or --human in the help of the command)"
+        )
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
