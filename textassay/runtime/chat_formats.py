@@ -112,7 +112,7 @@ def read_response(
     It is `None` for any other value.
     """
     # of OpenAI (chat and responses), Gemini and Bedrock
-    for name in ("choices", "candidates", "output", "content"):
+    for name in ("choices", "candidates", "output", "content", "parts"):
         if isinstance(value, Mapping) and value.get(name) and not looks_like_messages([value]):
             value = value[name]
             if name in ("choices", "candidates") and isinstance(value, list):

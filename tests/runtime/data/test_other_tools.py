@@ -351,23 +351,41 @@ def test_every_answer_of_promptfoo_is_kept(tmp_path: Path) -> None:
     assert found.empty == 2
 
 
+FUNCTION = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALL = {"type": "function_call", "name": "f", "arguments": "{}"}
+
+
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        ([{"type": "function", "function": {"name": "f", "arguments": "{}"}}], "f({})"),
+        ([FUNCTION], "f({})"),
+        ({"role": "assistant", "content": "I look.", "tool_calls": [FUNCTION]}, "I look.\nf({})"),
         ([{"functionCall": {"name": "f", "args": {}}}], "f({})"),
         ([{"text": "I look."}, {"functionCall": {"name": "f", "args": {}}}], "I look.\nf({})"),
+        ({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]}, "f()"),
+        ({"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}, "f({})"),
         ({"role": "assistant", "content": [{"toolUse": {"name": "f", "input": {}}}]}, "f({})"),
-        ([{"type": "function_call", "name": "f", "arguments": "{}"}], "f({})"),
+        ([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "I look."},
+          {"type": "tool_use", "id": "c", "name": "f", "input": {}}], "I look.\nf({})"),
+        ([CALL], "f({})"),
+        ([{"role": "assistant", "content": "I look."}, CALL], "I look.\nf({})"),
+        ([CALL, {"type": "function_call_output", "output": "2"}], "f({})"),
+        ([{"type": "web_search_call", "id": "w"}, {"role": "assistant", "content": "So."}], "So."),
         ({"role": "assistant", "content": "Noon."}, "Noon."),
+        ({"role": "assistant", "content": ""}, ""),
+        ({"choices": [{"message": {"role": "assistant", "content": text}}
+                      for text in ("Noon.", "Night.")]}, "Noon."),
         ({"answer": "noon"}, '{"answer": "noon"}'),
+        ({"content": {"answer": "noon"}}, '{"content": {"answer": "noon"}}'),
         ([{"name": "f"}], '[{"name": "f"}]'),
+        ([{"text": "one"}, {"text": "two"}], '[{"text": "one"}, {"text": "two"}]'),
+        ({"type": "phone_call", "number": 3}, '{"type": "phone_call", "number": 3}'),
+        ({"document": {"text": "one"}}, '{"document": {"text": "one"}}'),
     ],
-)
+)  # fmt: skip
 def test_calls_of_tools_in_answers_are_calls(tmp_path: Path, output: Any, text: str) -> None:
     """In the forms of the providers, which promptfoo keeps; other JSON stays JSON."""
-    path = written(tmp_path, promptfoo({"output": output}))
-    (row,) = read_results("promptfoo", path).rows
+    (row,) = read_results("promptfoo", written(tmp_path, promptfoo({"output": output}))).rows
     assert row["output"] == text
 
 

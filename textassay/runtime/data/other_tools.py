@@ -35,7 +35,7 @@ from textassay.runtime.chat_formats import (
     text_of,
 )
 from textassay.runtime.column_names import RETRIEVED, plain_name
-from textassay.runtime.conversation import calls_as_text
+from textassay.runtime.conversation import calls_as_text, last_answer
 from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
@@ -481,18 +481,17 @@ def _text(content: Any) -> str | None:
 
 
 def _as_answer(value: Any) -> str | None:
-    """Return an answer as text, also of a model's response; a value of another type as JSON.
+    """Return an answer as text, a value of another type as JSON; `None` if it is missing.
 
-    It is `None` if it is missing.
+    A model's response becomes its last text, with the calls after it.
     """
     if value is None or isinstance(value, str):
         return value
-    if response := read_response(value):
-        # a call at its end is a part of the answer
-        calls = calls_as_text(response[-1:])
-        return (
-            "\n".join(filter(None, (response[-1].content, calls))) if calls else text_of(response)
-        )
+    if (response := read_response(value)) is not None:
+        texts = [n for n, m in enumerate(response) if m.role == "assistant" and m.content.strip()]
+        end = response[max(texts, default=0) :]
+        last = (last_answer(end), calls_as_text(end))
+        return "\n".join(filter(None, last)) or text_of(response) or ""
     return json.dumps(value, ensure_ascii=False)
 
 
