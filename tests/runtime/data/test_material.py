@@ -467,6 +467,17 @@ IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
                                   {"type": "tool-result", "toolName": "add", "output": "42"}]},
         '[turn 2, call 1] add({"x": 1})',
     ),
+    *(
+        ({"content": "", "parts": [{"type": "step-start"}, {**call, "toolCallId": "c"},
+                                   {"type": "text", "text": "So it is 3."}]}, shown)
+        for call, shown in [
+            ({"type": "tool-add", "input": {"x": 1}, "output": 3}, '1] add({"x": 1})'),
+            ({"type": "tool-add", "input": {}, "output": 3}, "[turn 2, call 1, result] add: 3"),
+            ({"type": "tool-add", "input": {}}, "[turn 2] assistant: So it is 3."),
+            ({"type": "dynamic-tool", "toolName": "add", "input": {}, "errorText": "No."},
+             "[turn 2, call 1, result] add: No."),
+        ]
+    ),
     (
         {"content": [{"type": "server_tool_use", "name": "web_search", "input": {"query": "q"}}]},
         '[turn 2, call 1] web_search({"query": "q"})',

@@ -240,6 +240,22 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
         read_results(form, path)
 
 
+@pytest.mark.parametrize("as_cell", [lambda value: value, json.dumps, str])
+def test_spans_are_read_from_cells_of_any_form(as_cell):
+    """As objects, as JSON, and as pandas writes them to CSV."""
+    asked, said = 'What\'s "it"?', "It is 7."
+    [example] = Examples([{
+        "attributes.llm.input_messages": as_cell(
+            [{"message.role": "user", "message.content": asked}]),
+        "attributes.llm.output_messages": as_cell(
+            [{"message.role": "assistant", "message.content": said}]),
+        "attributes.retrieval.documents": as_cell(
+            [{"document.content": "A fact.", "document.id": "d"}]),
+    }])  # fmt: skip
+    assert (asked in example.source, example.output) == (True, said)
+    assert [passage.id for passage in example.passages] == ["d"]
+
+
 def test_choices_and_long_texts_of_inspect_are_shown(tmp_path):
     """The prompt alone lists the choices; long texts are kept beside the messages."""
     asked = "Which?\nA) one\nB) two"

@@ -90,13 +90,13 @@ def _from_span(row: ExportRow) -> ExportRow:
     llm, retrieval = _at(tree, "llm"), _at(tree, "retrieval")
     reranker = _at(tree, "reranker")
     documents = retrieval.get("documents") or reranker.get("output_documents")
-    documents = _nest(_parse(documents))
+    documents = _nest(_parse_cell(documents))
     prompts, answers = _messages(llm, "input_messages"), _messages(llm, "output_messages")
     source, output = _value(tree, "input") or reranker.get("query"), _value(tree, "output")
     fields: dict[str, Any] = {
         "messages": [*prompts, *answers] or None,
         "context": documents,
-        "tools": [_tool(tool) for tool in _as_list(_parse(llm.get("tools")))] or None,
+        "tools": [_tool(tool) for tool in _as_list(_parse_cell(llm.get("tools")))] or None,
         # the JSON of a request repeats its messages
         "source": None
         if prompts and _is_json(tree, "input")
@@ -158,7 +158,7 @@ def _at(tree: ExportRow, name: str) -> dict[str, Any]:
 
 
 def _messages(llm: ExportRow, name: str) -> list[Any]:
-    messages = _nest(_parse(llm.get(name) or []))
+    messages = _nest(_parse_cell(llm.get(name) or []))
     if not isinstance(messages, list):
         raise FieldError(f"llm.{name}", f"should be a list of messages, not {short_repr(messages)}")
     return messages
