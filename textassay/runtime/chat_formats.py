@@ -632,7 +632,8 @@ def _document_text(part: Mapping[str, Any]) -> str:
 
 def _reference(part: Mapping[str, Any]) -> str:
     """Return the name of an image or a file, without its bytes."""
-    for name, value in part.items():
+    # a name says more than a format
+    for name, value in sorted(part.items(), key=lambda item: item[0] != "name"):
         if name in ("type", "data", "bytes", "base64", "file_data"):
             continue
         inner = _reference(value) if isinstance(value, Mapping) else value
