@@ -668,6 +668,43 @@ def test_the_first_rating_counts_where_further_examples_of_the_template_follow(a
     assert value_of(answer, aspect="fluency") == 4
 
 
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("clarity", '<score max="5">4</score>'),
+        ("clarity", '<review>\n<clarity scale="1-5">4</clarity>\n</review>'),
+        ("clarity", "Evaluation,Score\nclarity,4\ntone,2"),
+        ("overall", "| Part | Weight | Score | Sum |\n|---|---|---|---|\n| Tone | 50% | 3 | 1.5 |\n"
+         "| **Overall** | 100% | | **4** |"),
+        ("clarity", "## Clarity\nGood.\n\n## Tone\nDull.\n\n## Scores\n\n| Clarity | Tone |\n"
+         "|---|---|\n| 4 | 2 |"),
+        ("clarity", "### Poem\n\n**Tone** 🍂 2\n**Clarity** 🏅 4"),
+        ("clarity", 'It is clear, with slips.\nOverall, "Rating: [[4]]".'),
+        ("clarity", '{"reason": "It is fine, "score": 4'),
+        ("politeness", '{"polite": 4, "clear": 2}'),
+        ("completeness", "Complete: 4\nClear: 2"),
+        ("engagingness", "**Plot (2/5):** Thin.\n**Engagement (4/5):** I read on."),
+    ],
+)  # fmt: skip
+def test_attributes_tables_and_related_names_give_the_rating(aspect, answer):
+    assert value_of(answer, aspect) == 4
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("clarity", '<score max="10">4</score>'),
+        ("helpfulness", "| Score | Meaning |\n|---|---|\n| 1 | Not helpful |\n| 2 | Fair |\n"
+         "| 3 | Good |\n| 4 | Helpful |"),
+        ("clarity", 'The form is "Rating: [[4]]".'),
+        ("clarity", '{"rating": "4'),
+        ("completeness", "Complete: yes\nErrors: 4"),
+    ],
+)  # fmt: skip
+def test_other_scales_levels_and_forms_in_tables_and_tags_are_not_read(aspect, answer):
+    assert value_of(answer, aspect) is None
+
+
 ELSEWHERE = [
     "Je mettrais quatre sur cinq.", "Quatre. Le style est sobre.", "¡Un cuatro! El texto fluye.",
     "Yo pondría un cuatro.", "Direi quattro su cinque.", "Olha, eu daria um quatro. Ajuda.",

@@ -61,7 +61,7 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     # tone (politeness)
     two = re.fullmatch(r"(?P<name>[^()]{2,}?) \((?P<other>[^()\d]{2,40})\)", called)
     wholes = [two["name"], two["other"]] if two else [called]
-    shorter, labels = list[str](), list[str]()
+    shorter, labels, rated = list[str](), list[str](), list[str]()
     for name in wholes:
         if re.search(r"[,/&]|\b(?:and|or|und|et|y|e)\b", name):
             continue
@@ -80,6 +80,10 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
             labels.append("total")
         if name.endswith(("ingness", "fulness", "lessness")):
             labels.append(name.removesuffix("ness"))
+        elif name.endswith("ness"):
+            rated.append(name.removesuffix("ness"))
+        if name.endswith("ingness"):
+            labels.append(f"{name.removesuffix('ingness')}ement")
         if name.endswith("bility"):
             labels.append(f"{name.removesuffix('ility')}le")
     # a name in the plural is a count: `Citations: 4`
@@ -88,12 +92,16 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
     )
     at_label = r"(?im)(?:^|[|,;.\"\[{>#•*+-]|\d[.)])[ \t\"*]*"
-    closed = rf"(?:\s{NOUN})?[\s\"*\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
+    closed = rf"(?:\s{NOUN})?[\s\"*(\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
     first = "|".join(map(_pattern_of, wholes))
     return (
         (first if len(wholes) == 1 else f"(?:{first})", re.compile(rf"(?i){first}")),
         *((_pattern_of(n), re.compile(rf"{anywhere}{_pattern_of(n)}(?!\w)")) for n in shorter),
         *((_pattern_of(n), re.compile(rf"{at_label}{_pattern_of(n)}{closed}")) for n in labels),
+        *(
+            (_pattern_of(n), re.compile(rf"{at_label}{_pattern_of(n)}{closed}[\s\"*(\[]{{0,4}}\d"))
+            for n in rated
+        ),
     )
 
 
@@ -195,12 +203,18 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     headings = [
         (heading.start(), mark, heading["name"].strip())
         for heading in _HEADING.finditer(plain)
-        if (mark := _mark_of(plain, heading)) and not _AGAIN.fullmatch(heading["name"])
+        if (mark := _mark_of(plain, heading))
     ]
-    marks = [mark for _, mark, name in headings if is_own(name, own)]
-    siblings = [(start, mark, name) for start, mark, name in headings if mark in marks]
-    ends = [start for start, *_ in siblings[1:]] + [len(plain)]
-    sections = list(zip(siblings, ends, strict=False))
+    marks = [mark for _, mark, name in headings if is_own(name, own) and not _AGAIN.fullmatch(name)]
+    headings = [heading for heading in headings if heading[1] in marks]
+    ends = [start for start, *_ in headings[1:]] + [len(plain)]
+    # what is below `Scores` is about all aspects
+    sections = [
+        (heading, end)
+        for heading, end in zip(headings, ends, strict=False)
+        if not _AGAIN.fullmatch(heading[2])
+    ]
+    siblings = [heading for heading, _ in sections]
     first = next((n for n, (_, _, name) in enumerate(siblings) if is_own(name, own)), 0)
     rated = [HAS_NUMBER.search(plain, start, end) is not None for (start, *_), end in sections]
     # below a few words without a sign a rating may be taken back, unless they are in a list

@@ -218,7 +218,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
     r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
-    r"|\bhow\si\s(?:read|see|understand)\sthe\s?\Z"
+    r"|\bhow\si\s(?:read|see|understand)\sthe\s?\Z|\bwhich\si\s(?:take|understand)\sto\s\w+(?:\san?)?\s?\Z"
 )
 # my apologies if it seems strict, but it is a 4
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")

@@ -39,11 +39,11 @@ _LINE_OF_SIGNS = lazy_pattern(r"(?:#{3,}|={3,}|-{3,}|\*{3,})\s*\Z")
 _OPENER = lazy_alternatives(
     r"\n[ \t]*",
     # Student 2: ...   Annotator 2   (dialogue 31)   Item 12. ...   [sample_019.wav]
-    numbered=rf"(?:[#(\[]{{1,3}}[ \t]?)?(?:(?<=[(\[])(?={TEXTS})|(?={TEXTS}\s\d\d)"
+    numbered=rf"(?:[#(\[|]{{1,3}}[ \t]?)?(?:(?<=[(\[])(?={TEXTS})|(?={TEXTS}\s\d\d)"
     r"|(?!(?:step|part|point|paragraph|sentence|line|section|page|version|criterion|aspect|dimension"
     rf"|stage|check|reason|issue|error|option|{NOUN}|{TEXTS})\b))"
     r"[^\W\d_]{3,12}[ _][#(]?(?:\d{1,4}|[b-h])"
-    r"(?:[:,)\]]|\.(?:\d+\.)?(?=[ \t]+\S)|[ \t]*\n\s*(?=\S))",
+    r"(?:[:,)\]]|[ ]\||\.(?:\d+\.)?(?=[ \t]+\S)|[ \t]*\n\s*(?=\S))",
     # 13. It is clear, of a list that does not begin here
     item=r"(?:[2-9]|\d\d)[.)][ \t]+(?=[^\W\d_])",
     # Rate the summary's fluency from 1 to 5.   Thank you. Now, please rate its fluency

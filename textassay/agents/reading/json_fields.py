@@ -190,7 +190,7 @@ _ELEMENT = lazy_pattern(
 # score: 4 of an object that cannot be read
 _PAIR = lazy_pattern(
     r"[{,\n\"']\s{0,20}[\"']?(?P<key>[^\W\d][\w -]{0,30})(?:[\"']\s|[\"']?\s?[:=])\s?"
-    r"[\"']?(?P<value>-?\d+(?:\.\d+)?)[\"']?(?=\s*[,}\n\"])"
+    r"(?:[\"']?(?P<value>-?\d+(?:\.\d+)?)[\"']?(?=\s*[,}\n\"])|(?P<last>-?\d+(?:\.\d+)?)\s*\Z)"
 )
 
 
@@ -201,7 +201,9 @@ def _objects_in(plain: str) -> list[FoundJson]:
         found += find_json(plain, lenient=True)
         start = plain.index("{")
         if not found and plain[:start].strip().lower() in ("", "json"):
-            pairs = [(one["key"], one["value"]) for one in _PAIR.finditer(plain, start)]
+            pairs = [
+                (one["key"], one["value"] or one["last"]) for one in _PAIR.finditer(plain, start)
+            ]
             found += [FoundJson(object_of(pairs), start, len(plain))] if pairs else []
     if "=" in plain and "<" in plain:
         for tag in _ELEMENT.finditer(plain):

@@ -191,6 +191,8 @@ _SPECIAL = lazy_pattern(
 _TAG = lazy_pattern(
     r"(?i)<[a-z]\w{0,30}\s(?:name|aspect|criterion|dimension|metric)="
     r"\"(?P<subject>[\w -]{1,40})\"[^<>\n]{0,60}>(?=\s*\d)"
+    # <score max="3">2</score>
+    r"|<(?P<rated>[a-z]\w{0,30})\s(?P<limit>max|scale|range|out_of)=\"(?P<numbers>[\d\s–-]{1,12})\">"
     rf"|<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]"
     rf"|(?:\{{\{{{NOUN}\}}\}}|\{{{NOUN}\}})(?::(?=\s))?"
     rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
@@ -238,6 +240,9 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
+    if match["rated"]:
+        limit = "max " if match["limit"] in ("max", "out_of") else ""
+        return f"\n{match['rated']} ({limit}{match['numbers']}):".ljust(len(match[0]))
     if match["subject"]:
         return f"\n{match['subject']}:".ljust(len(match[0]))
     name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}():')}:"

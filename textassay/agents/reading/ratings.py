@@ -215,7 +215,9 @@ def _parse(
 
 
 # 4   3.5/5   3 - Average   4 (good)   5;
-_BARE = lazy_pattern(rf"(?i)\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?(?:\W*\Z|\s?[(–—,;\t-].*)")
+_BARE = lazy_pattern(
+    rf"(?i)(?P<value>\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?)(?:\W*\Z|\s?[(–—,;\t|-](?!\s?\d).*)"
+)
 
 
 def _opening_verdict(
@@ -243,9 +245,17 @@ def _opening_verdict(
     # what continues the line of a prompt
     end = whole.find("\n", begin)
     head, rest = whole[: end + 1], whole[end + 1 : cut]
-    if not _BARE.fullmatch(head.strip()) or _DOUBT.search(rest):
+    bare = _BARE.fullmatch(head.rstrip())
+    if bare is None or _DOUBT.search(rest):
         return None
     first, again = _read(head, question), _read(rest, question)
+    # 4, tone 5, style 2
+    if (
+        isinstance(first, NoRating)
+        and cuts
+        and re.match(r"[,|]", head[bare.end("value") :].lstrip())
+    ):
+        first = _read(head[: bare.end("value")], question)
     is_contested = isinstance(again, Rating) or again.reason == "Contradictory"
     return first if isinstance(first, Rating) and not is_contested else None
 
@@ -385,7 +395,9 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         is_named: Whether the rating has the aspect's name beside it.
     """
     behind = plain[end:].lower()
-    if " " in behind and _UNDECIDED.search(behind):
+    undecided = _UNDECIDED.search(behind) if " " in behind else None
+    # The rating is 4. The rating is
+    if undecided and not re.search(rf"{re.escape(undecided[0].strip())}\s\d", plain.lower()):
         return True
     sentences = re.findall(r"[^.!?;\n]+", behind) if _ASKED_TEXT.search(behind) else []
     mentions = [(_ASKED_TEXT.search(one), one) for one in sentences]

@@ -221,7 +221,7 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 # "4" - it reads well   the rating is "4"
 _ALONE_IN_QUOTES = lazy_pattern(
     rf"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“«]\s?\Z|[^\"“«]*(?:{JUDGES}|\b{RATING}\b|{FOREIGN})[^\"“«]{{0,40}}(?:«\s?|\b(?:as|with|be|an?)\s[\"“](?i:{NOUN}:\s?)?(?:\[\[)?)\Z"
-    rf"|[^\"“«]*\b{RATING}\s[\"“]\Z"
+    rf"|[^\"“«]*\b{RATING}\s[\"“]\Z|\s*(?:\w+,\s)?[\"“](?i:{NOUN}:\s?)\[\[\Z"
 )
 # > **Score: 4**, with its emphasis as spaces
 _CALLOUT = lazy_pattern(
@@ -300,6 +300,8 @@ _QUALITY_BEHIND = lazy_pattern(rf"(?i)\s?\((?:the\s)?{QUALITY}\)")
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
+    if sentence.plain[sentence.start : match.start()].strip() == "→":  # the cell of a table
+        return False
     is_in_brackets = sentence.own and "(" in sentence.plain[match.end() : match.end() + 2]
     behind = is_in_brackets and _QUALITY_BEHIND.match(sentence.plain, match.end())
     if behind and not sentence.names_aspect(behind[0]):

@@ -61,6 +61,11 @@ def _own_cell(block: str, own: re.Pattern[str], top: float) -> tuple[int, int] |
     if found is None:
         return None
     row, column = found
+    values = [
+        n for n, (start, end) in enumerate(rows[row + 1]) if _VALUE.fullmatch(block[start:end])
+    ]
+    if column not in values and len(values) == 1:
+        column = values[0]
     start, end = rows[row + 1][column]
     # a character before it is left for the sign
     is_rating = _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start()
@@ -90,13 +95,19 @@ def _place(
     names = [n for n, title in enumerate(titles) if own.fullmatch(title)]
     mine = [n for n, row in enumerate(body) if any(map(own.fullmatch, row[:2]))]
     tops = [n for n, title in enumerate(titles) if SCALE_NAME.fullmatch(title.lower())]
-    rated = [n for n, title in enumerate(titles) if _RATED.fullmatch(title) and n not in tops]
+    named = [n for row in mine for n, cell in enumerate(body[row]) if own.fullmatch(cell)]
+    left_out = {*tops, *named}
+    rated = [n for n, title in enumerate(titles) if _RATED.fullmatch(title) and n not in left_out]
     if tops and mine and body[mine[0]][tops[0]] != f"{top:g}":
         return None
     if len(names) == 1:
         labeled = [n for n, row in enumerate(body) if _RATED.fullmatch(row[0])]
         rows = labeled if len(body) > 1 else [0]
         return (rows[0], names[0]) if len(rows) == 1 else None
+    levels = [row[rated[0]] for row in body] if len(rated) == 1 and len(body) > 2 else []
+    # | 1 | not fluent |   | 2 | fluent |   explain the scale
+    if levels and sorted(levels) == [f"{n}" for n in range(1, len(body) + 1)]:
+        return None
     if len(rated) == 1 and len(mine or body) == 1:
         return (mine[0] if mine else 0), rated[0]
     return None

@@ -167,7 +167,7 @@ NOT_ASSERTED = lazy_pattern(
         " than between below above over beyond under at_least at_most almost nearly"
         " up_to(?<!adds_up_to)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
-        " short_of close_to as_(?:low|high)_as anchors?"
+        " short_of close_to as_(?:low|high)_as apart_from anchors?"
         # hypothetical, wished, or weighed before
         r" were"
         r" had(?!\sto\s(?:\w+\s)?(?:choose|commit|pick|give|put|say|name|settle|rate|guess)\b)"
