@@ -699,6 +699,8 @@ def test_attributes_tables_and_related_names_give_the_rating(aspect, answer):
         ("clarity", 'The form is "Rating: [[4]]".'),
         ("clarity", '{"rating": "4'),
         ("completeness", "Complete: yes\nErrors: 4"),
+        ("clarity", "Rating: 2 Rating: 3 Rating: 4 Rating: 5"),
+        ("clarity", "La respuesta es cortés. Fluidez: 4. Faltan ejemplos."),
     ],
 )  # fmt: skip
 def test_other_scales_levels_and_forms_in_tables_and_tags_are_not_read(aspect, answer):
@@ -820,6 +822,8 @@ def test_the_rating_before_another_turn_form_or_record_counts(answer):
     "answer",
     [
         "4\n\nLet me check it again. It is not that good: 3",
+        "4,\n\nor 3",
+        "Rating: 4\n\nRate this text again? Fine.\nRating: 3",
         " 4\n\nScore: 3",
         "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
         '{"score": 4}\n{"score": 2}',

@@ -47,7 +47,7 @@ _OPENER = lazy_alternatives(
     # 13. It is clear, of a list that does not begin here
     item=r"(?:[2-9]|\d\d)[.)][ \t]+(?=[^\W\d_])",
     # Rate the summary's fluency from 1 to 5.   Thank you. Now, please rate its fluency
-    request=r"[\"“]?(?:(?:thank\syou|thanks|ok(?:ay)?|good)[.,!]\s)?(?:(?:now|next|then|please),?\s){0,3}"
+    request=r"(?![^\n]*\?)[\"“]?(?:(?:thank\syou|thanks|ok(?:ay)?|good)[.,!]\s)?(?:(?:now|next|then|please),?\s){0,3}"
     r"(?:rate|score|grade|evaluate|assess|translate|classify)\s(?:the|this|how|its|your|into|whether)\b",
     # >>> rate(text)   // a comment   \end{table}   {"article": ...   UPDATE texts SET n = 2
     code=r"(?:>{1,3}[ ]?\w|//|\\[a-z]|\}?,?\{\s*[\"\n]|[a-z]+\s[a-z_]+\s[a-z]+\s[a-z_]+\s=)",

@@ -204,8 +204,8 @@ def _parse(
         if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
-    goes_on = "\n" in whole.strip()
-    if goes_on and (is_unclear or (isinstance(found, Rating) and whole[: found.span[0]].strip())):
+    first_line, _, later = whole.strip().partition("\n")
+    if later and (is_unclear or re.match(r"\W*(?:\w+\s?[:=])?\s*\d", first_line)):
         opening = _opening_verdict(text, whole, question, found)
         if opening is not None:
             return opening
@@ -246,7 +246,9 @@ def _opening_verdict(
     end = whole.find("\n", begin)
     head, rest = whole[: end + 1], whole[end + 1 : cut]
     bare = _BARE.fullmatch(head.rstrip())
-    if bare is None or _DOUBT.search(rest):
+    # 4, / or 3
+    goes_on = re.match(r"(?i)\W*(?:or|and|maybe|perhaps|no)\b", rest)
+    if bare is None or goes_on or _DOUBT.search(rest):
         return None
     first, again = _read(head, question), _read(rest, question)
     # 4, tone 5, style 2

@@ -306,7 +306,14 @@ def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     behind = is_in_brackets and _QUALITY_BEHIND.match(sentence.plain, match.end())
     if behind and not sentence.names_aspect(behind[0]):
         return True
-    name = _name_of(sentence, match) if sentence.start == sentence.line else ""
+    if sentence.start == sentence.line:
+        name = _name_of(sentence, match)
+    else:
+        # ... bien escrita. Fluidez: 5.
+        label = _LABEL.match(sentence.plain, sentence.start)
+        name = label["name"] if label and label.end() == match.start() else ""
+        suffixes = "idade?|idez|enza|heit|keit|tät|ité|ità|encia|ência|ность|ość"
+        name = name if re.fullmatch(rf"(?i)\w{{2,}}(?:{suffixes})", name) else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
         return False
     words = len(name.split())

@@ -20,6 +20,7 @@ from textassay.agents.reading.words import (
     HALF,
     LETTER,
     NO_NOUN,
+    NOUN,
     NUMBER,
     NUMBER_WORDS,
     REASONS,
@@ -140,7 +141,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
     r"(?:[ \t-]?(?:[%°‰€$£]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d|to\sthe\s\d)"
-    rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
+    rf"|(?<=[\w\])\"” ])[ \t-](?!{NO_NOUN}\b|{REASONS}|{NOUN}\s?[:：=])[^\W\d_])"
 )
 # $4   #4   v_4   >4   x = 4   the second of two: 3-4   5 - 4
 _SIGN_BEFORE = lazy_pattern(
