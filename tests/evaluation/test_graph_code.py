@@ -98,6 +98,28 @@ class Rule:
         return made(example, aspect, self.value)
 rule = Rule(X)
 """,
+    "a class of one's own of a built-in one": """
+class Weights(dict):
+    def __missing__(self, key):
+        return X
+WEIGHTS = Weights()
+async def rule(example: Example, aspect: Aspect) -> Score:
+    return made(example, aspect, WEIGHTS["a"])
+""",
+    "a number of a class of one's own": """
+class Weight(float):
+    def doubled(self):
+        return X * self
+WEIGHT = Weight(1)
+async def rule(example: Example, aspect: Aspect) -> Score:
+    return made(example, aspect, WEIGHT.doubled())
+""",
+    "the default of a dictionary": """
+from collections import defaultdict
+WEIGHTS = defaultdict(lambda: X)
+async def rule(example: Example, aspect: Aspect) -> Score:
+    return made(example, aspect, WEIGHTS["a"])
+""",
     "a slot": """
 class Rule:
     __slots__ = ("value",)

@@ -170,3 +170,14 @@ async def test_ratings_with_ids_alone_leave_texts_in_their_sources(both):
     new, old = both
     ratings = pd.DataFrame([{"id": row["id"], "human.fluency": 3} for row in NEW])
     assert [row.groups for row in new.compare(old, human=ratings).rows] == [6]
+
+
+@pytest.mark.parametrize("instruction", [None, "Answer the question."])
+async def test_answers_without_ids_are_paired_by_their_questions(instruction):
+    """A text that all rows share is no source."""
+    rows = [{"source": instruction or f"question {i}", "output": f"number {i}."} for i in range(24)]
+    new = await judged([{**row, "output": f"New {row['output']}"} for row in rows], worse_at_three)
+    found = new.compare(await judged(rows))
+    [row] = found.rows
+    assert row.paired_by == (None if instruction else "source")
+    assert (row.n, row.losses) == ((48, None) if instruction else (24, 3))

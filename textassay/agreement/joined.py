@@ -315,6 +315,8 @@ class People:
                     verdicts: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), verdicts, {})
         named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
+        self.sources = sources
+        """`source_digest` of each row's example, by its id."""
         if None in named.values():
             source_of = sources_by_id(judged)
             named = {id_: name or source_of.get(id_) for id_, name in named.items()}

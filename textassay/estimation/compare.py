@@ -30,6 +30,7 @@ from textassay.estimation.means import (
 from textassay.estimation.paired import paired_difference
 from textassay.estimation.partly_shared import UnpairedMeans, combine
 from textassay.learning.splits import group_codes
+from textassay.runtime.data.digests import source_name
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Estimate
 
@@ -117,11 +118,26 @@ def compare_runs(
         if side is not None
         for id_, group in zip(side.ids, side.groups, strict=True)
     }
-    comparer = _RunComparer(sources, unpaired, confidence, seed, weight)
+    of_both = _sources_of_both(people, other_people)
+    by_text = {id_: of_both[id_] for id_ in of_both if sources.get(id_) is None}
+    comparer = _RunComparer(sources, by_text, unpaired, confidence, seed, weight)
     rows = [_on_scale(comparer.compare(name, a[name], b[name])) for name in names]
     # p-values are adjusted over all requested aspects: each aspect adds a chance of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _sources_of_both(people: People | None, other: People | None) -> dict[str, str]:
+    """Return a name for each source text that both data have, by id of the rows that have it.
+
+    A text that all rows share, such as an instruction, is not a source.
+    """
+    if people is None or other is None:
+        return {}
+    sides = (people.sources, other.sources)
+    first, second = ({s for s in side.values() if s is not None} for side in sides)
+    shared = first & second if min(len(first), len(second)) > 1 else set[str]()
+    return {id_: source_name(s) for side in sides for id_, s in side.items() if s in shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +189,8 @@ class _RunComparer:
     """Compares two runs on one aspect after the other."""
 
     sources: Mapping[str, str | None]
+    by_text: Mapping[str, str]
+    """Source texts of both runs, of rows that have no source otherwise."""
     may_be_independent: bool
     confidence: float
     seed: int
@@ -183,7 +201,8 @@ class _RunComparer:
             check_one_judge(aspect, judged.signatures, f" (the scores of the {which} run)")
         if a.values.keys() & b.values.keys():
             return replace(self._compare_paired(aspect, a, b), other_texts=_count_other_texts(a, b))
-        first, second = _by_source(a, self.sources), _by_source(b, self.sources)
+        sources = {**self.sources, **self.by_text}
+        first, second = _by_source(a, sources), _by_source(b, sources)
         if first.values.keys() & second.values.keys():
             by_source = replace(self, sources={}, weight="sources")
             row = by_source._compare_paired(aspect, first, second)

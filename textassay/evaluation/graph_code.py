@@ -28,7 +28,7 @@ import sysconfig
 import textwrap
 import types
 import warnings
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -84,7 +84,7 @@ class _Describer:
         if isinstance(value, Enum):
             return f"{type(value).__qualname__}.{value.name} {self.value(value.value)}"
         if isinstance(value, _SIMPLE):
-            return repr(value)
+            return self._with_class(value, repr(value))
         if isinstance(value, bytes | bytearray | PurePath):
             return str(value)
         if isinstance(value, re.Pattern):  # its `repr` is cut
@@ -102,20 +102,29 @@ class _Describer:
             self._depth -= 1
 
     def _describe_parts(self, value: Any) -> str:
-        if isinstance(value, types.SimpleNamespace):
-            value = vars(value)
+        items = vars(value) if isinstance(value, types.SimpleNamespace) else value
         if value is os.environ:  # differs between terminals
             return "environ"
-        if isinstance(value, Mapping):
+        if isinstance(items, Mapping):
             # in the same order in every process, since an object is described at its first mention
-            ordered = sorted(value.items(), key=lambda pair: self._describe_alone(pair[0]))
+            ordered = sorted(items.items(), key=lambda pair: self._describe_alone(pair[0]))
             pairs = (f"{self.value(key)}: {self.value(item)}" for key, item in ordered)
-            return f"{{{', '.join(pairs)}}}"
-        if isinstance(value, set | frozenset):
-            return f"{{{', '.join(map(self.value, sorted(value, key=self._describe_alone)))}}}"
-        if isinstance(value, list | tuple | deque):
-            return f"[{', '.join(map(self.value, value))}]"
-        return self._object(value)
+            text = f"{{{', '.join(pairs)}}}"
+            if isinstance(value, defaultdict):
+                text += f" or {self.value(value.default_factory)}"
+        elif isinstance(items, set | frozenset):
+            text = f"{{{', '.join(map(self.value, sorted(items, key=self._describe_alone)))}}}"
+        elif isinstance(items, list | tuple | deque):
+            text = f"[{', '.join(map(self.value, items))}]"
+        else:
+            return self._object(value)
+        return self._with_class(value, text)
+
+    def _with_class(self, value: Any, text: str) -> str:
+        """Return the text of a value, with its class if the user made it, such as one of `dict`."""
+        kind = type(value)
+        is_plain = kind in _SIMPLE or _is_installed(inspect.getmodule(kind))
+        return text if is_plain else f"{self.value(kind)} {text}"
 
     def _describe_alone(self, value: Any) -> str:
         """Describe an item of a set without remembering it; `str` may have an address or a set."""

@@ -72,6 +72,11 @@ def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def source_name(source: str | None) -> str:
+    """Return the name of the source with a digest."""
+    return f"source {source}"
+
+
 def source_names(groups: Sequence[str | None], sources: Sequence[str | None]) -> list[str | None]:
     """Return the source of each row, the sampling unit of intervals.
 
@@ -91,7 +96,7 @@ def source_names(groups: Sequence[str | None], sources: Sequence[str | None]) ->
         counts.clear()
     return [
         # the prefix distinguishes a digest from any group of the data
-        group if group is not None else f"source {source}" if counts[source or ""] > 1 else None
+        group if group is not None else source_name(source) if counts[source or ""] > 1 else None
         for group, source in zip(groups, sources, strict=True)
     ]
 
