@@ -393,7 +393,7 @@ def _data_of_run(scores: Path, ratings: Any) -> tuple[Any, Mapping[str, Any]]:
         )
     source = ratings
     if source is None and (source := spec.get("data") or kept_rows(folder)) is not None:
-        check_present(source)
+        check_present(source, "DATA")
     if source is None:
         raise ConfigurationError(
             f"{scores} does not record where its data are; give the data with ratings after it:"

@@ -223,7 +223,7 @@ class RatedInput:
             data = self.scores
             if run.data:
                 data = Path(run.data)
-                check_present(data)
+                check_present(data, "DATA")
         # the run's field map applies to the run's file; another file may have other columns
         if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {

@@ -83,8 +83,8 @@ kept in `meta`.
 `group` and `system` of `textassay/checking/words.toml` have more, which `check` reads only if the
 values fit."""
 RATERS = (
-    "rater", "rater_id", "rater_name", "annotator", "annotator_id", "annotator_name", "worker", "worker_id", "reviewer",
-    "reviewer_id", "assessor", "expert", "coder", "labeler", "labeler_id", "participant",
+    "rater", "rater_id", "rater_name", "annotator", "annotator_id", "annotator_name", "worker",
+    "worker_id", "reviewer", "reviewer_id", "assessor", "expert", "coder", "labeler", "labeler_id", "participant",
     "participant_id", "bewerter", "person", "user", "user_id",
 )  # fmt: skip
 """Names of the column of raters in tables with a row per rating, the surest first."""

@@ -104,7 +104,7 @@ def command_to_resume(folder: Path, values: dict[str, Any]) -> ScoreCommand:
             " with “evaluate(examples, ..., out=..., resume=True)”"
         )
     if "data" not in values:
-        check_present(request.data)
+        check_present(request.data, "data=")
     changes = settings_in(flags.with_model_tables(values, request.models))
     settings = settings_to_resume(folder, manifest, request, changes)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:

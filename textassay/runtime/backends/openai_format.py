@@ -60,14 +60,14 @@ def read_finish_reason(reason: object) -> FinishReason:
     word = _plain_reason(reason)
     if word in ("stop", "eostoken"):
         return "stop"
-    # Mistral; Anthropic
-    limits = ("length", "maxtokens", "maxoutputtokens", "modellength")
+    # Mistral; Cohere; Anthropic
+    limits = ("length", "maxtokens", "maxoutputtokens", "modellength", "errorlimit")
     if word in (*limits, "modelcontextwindowexceeded"):
         return "length"
-    # OpenAI; Gemini; Bedrock; Anthropic, Zhipu
+    # OpenAI; Gemini; Bedrock; Anthropic, Zhipu; Cohere
     filters = (
         *("contentfilter", "safety", "recitation", "blocklist", "prohibitedcontent", "spii"),
-        *("guardrailintervened", "contentfiltered", "refusal", "sensitive"),
+        *("guardrailintervened", "contentfiltered", "refusal", "sensitive", "errortoxic"),
     )
     return "filtered" if word in filters else "other"
 

@@ -92,12 +92,12 @@ def kept_rows(folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def check_present(path: str | Path) -> None:
-    """Raise an error with advice if the run's data are gone."""
+def check_present(path: str | Path, argument: str = "data= or human=") -> None:
+    """Raise an error that names the argument for moved data if the run's data are gone."""
     if not Path(path).exists():
         raise ConfigurationError(
-            f"the run's data are no longer at {str(path)!r}; give the file that was judged (DATA,"
-            " --data or --human in the help of the command)"
+            f"the run's data are no longer at {str(path)!r}; give the file that was judged"
+            f" ({argument} in the help of the command)"
         )
 
 
