@@ -84,8 +84,8 @@ kept in `meta`.
 values fit."""
 RATERS = (
     "rater", "rater_id", "rater_name", "annotator", "annotator_id", "annotator_name", "worker",
-    "worker_id", "reviewer", "reviewer_id", "assessor", "expert", "coder", "labeler", "labeler_id", "participant",
-    "participant_id", "bewerter", "person", "user", "user_id",
+    "worker_id", "reviewer", "reviewer_id", "assessor", "expert", "coder", "labeler",
+    "labeler_id", "participant", "participant_id", "bewerter", "person", "user", "user_id",
 )  # fmt: skip
 """Names of the column of raters in tables with a row per rating, the surest first."""
 ITEMS = ("id", "item", "item_id", "text_id", "example_id", "sample_id", "uid", "qid")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import textassay
+from tests.pictures import png_uri
 from tests.runtime.data.rows import EXPORTS, FIXTURES, complaint
 from textassay.estimation import read_judged
 from textassay.runtime.data import Examples, other_tools
@@ -271,6 +272,19 @@ def test_choices_and_long_texts_of_inspect_are_shown(tmp_path):
     ]}  # fmt: skip
     for example in Examples(read_results("inspect", write(tmp_path / "log.json", log)).rows):
         assert (asked in example.source, example.output) == (True, "B")
+
+
+def test_images_of_inspect_are_kept(tmp_path):
+    """Also those of a question that the model answered at once."""
+    asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"},
+                                         {"type": "image", "image": "attachment://i"}]}  # fmt: skip
+    said = {"role": "assistant", "content": "A dot."}
+    log = {"samples": [{"id": 1, "input": [asked], "messages": [asked, said],
+                        "output": {"model": "m", "choices": [{"message": said}]},
+                        "attachments": {"i": png_uri()}}]}  # fmt: skip
+    [example] = Examples(read_results("inspect", write(tmp_path / "log.json", log)).rows)
+    assert (example.output, len(example.images)) == ("A dot.", 1)
+    assert "What is it?" in example.source
 
 
 def test_a_log_that_was_cut_off_is_refused_in_words(tmp_path):

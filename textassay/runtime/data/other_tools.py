@@ -512,10 +512,9 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         shown = _resolve_attachments(shown, sample.get("attachments") or {})
         output, messages = shown["output"] or {}, shown["messages"]
         choices = output.get("choices") or [{}]
-        # a question and its answer need no messages, unless these alone list the choices
-        has_more = isinstance(messages, list) and len(messages) > (
-            1 if sample.get("choices") else 2
-        )
+        # a question and its answer need no messages, unless these alone have choices or images
+        is_more = sample.get("choices") or _has_images(shown["input"])
+        has_more = isinstance(messages, list) and len(messages) > (1 if is_more else 2)
         yield {
             "id": _sample_id(sample),
             "output": output.get("completion") or _answer_text(choices[0].get("message")),
@@ -526,6 +525,14 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
             "messages": messages if has_more else None,
             **_about_sample(sample),
         }
+
+
+def _has_images(chat: Any) -> bool:
+    contents = [
+        message.get("content") for message in _as_list(chat) if isinstance(message, Mapping)
+    ]
+    parts = [part for content in contents for part in _as_list(content)]
+    return any(isinstance(part, Mapping) and part.get("type") != "text" for part in parts)
 
 
 def _answer_text(message: Any) -> str | None:
