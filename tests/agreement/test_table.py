@@ -365,7 +365,7 @@ def test_whole_numbers_with_a_decimal_are_the_same_ids(tmp_path):
     )  # fmt: skip
     [found] = agreement.agreement_table(path, rows, bootstrap=0).rows
     assert found.agreement.n == 20
-    with pytest.raises(DataError, match="drop it"):
+    with pytest.raises(DataError, match="remove it"):
         agreement.agreement_table(path, [{**row, "id": f"{row['id']}.0"} for row in rows])
 
 

@@ -107,7 +107,7 @@ def pair_names(
     if not human:
         raise DataError(
             "the data contain no human ratings; give them in the field 'human', or name another"
-            " file that has them (on the command line after the run, in Python human=)"
+            " file that has them"
         )
     mapped = _by_score(aspect_map)
     for score, targets in mapped.items():
@@ -574,7 +574,7 @@ def _check_shared_texts(scored: Collection[str], people: People) -> None:
 def _hint(*sides: Collection[str]) -> str:
     """Return advice if all ids of one side are whole numbers with a decimal."""
     if any(ids and all(re.fullmatch(r"\d+\.0", id_) for id_ in ids) for ids in sides):
-        return "; pandas writes whole numbers with a decimal if one is missing: drop it"
+        return "; pandas adds the '.0' where a column lacks some numbers: remove it"
     return ""
 
 
