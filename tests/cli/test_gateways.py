@@ -86,7 +86,7 @@ def test_a_gateway_that_only_fails_is_not_asked_to_the_very_end(tmp_path):
     with gateway(broken) as url:
         ended = score(data, tmp_path / "run", url, "--set", "attempts=1", "--concurrency", 4)
     assert ended.code == 3
-    assert "the last 20 calls" in ended.err
+    assert "20 calls to direct/m failed in a row" in ended.messages
     assert "resume" in ended.err
     assert len(asked) <= 20 + 4
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from textassay.checking.roles import Roles
 from textassay.checking.table_reader import RawTable, is_plain
 from textassay.checking.verdicts import Use, VerdictRow
-from textassay.runtime.data.material import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,9 @@ def _options(
     theirs = "annotators.quality" if len(people) > 1 else "human.quality"
     fields = {judge: "metrics.quality", **dict.fromkeys(people, theirs)}
     if not _unique(table, "id"):
+        # it takes longer to import than a check takes
+        from textassay.runtime.data.material import meaning_of
+
         names = [name for name in table.columns if name not in used and _unique(table, name)]
         outputs = [name for name in names if meaning_of(name)[0] == "output"]
         if not outputs:
