@@ -1166,3 +1166,44 @@ def test_conditions_ranges_and_answers_that_are_named_in_other_languages_give_no
         "La respuesta 2 es peor.", "Fehler: vier.", "Titel: drei, zwei, eins", "Rating: null",
     ]  # fmt: skip
     assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) is not None} == {}
+
+
+def test_the_content_of_an_element_is_its_value_and_numbering_attributes_are_none():
+    answers = [
+        '<evaluation><text>It rains.</text><score min="1" max="5">4</score></evaluation>',
+        '<eval id="3"><text>Hi.</text><fluency>4</fluency><note>Fine.</note></eval>',
+        '<criterion id="3" name="fluency">4</criterion>', "<r><score min='1' max='5'>4</score></r>",
+        '<c><item id="1" name="style">2</item><item id="3" name="fluency">4</item></c>',
+        '<criterion name="fluency" score="4"/>', '<metric id="2" name="fluency" value="4"/>',
+        '<aspect id="1" name="style"><score>2</score></aspect>\n'
+        '<aspect id="2" name="fluency"><score>4</score></aspect>',
+        '<score id="5">4</score>', '<score confidence="3">4</score>',
+        '<fluency weight="3">4</fluency>',
+        '<fluency max="5">4/5</fluency>', '<score scale="1-5" weight="2">\n4\n</score>',
+        '<score min="1" max="5">four</score>', '<rating id="3" value="4">It flows.</rating>',
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) != 4} == {}
+    others = [
+        '<eval id="3"><style>5</style></eval>', '<item n="2"><rating>bad</rating></item>',
+        '<score min="1" max="5"></score>', '<criterion id="4" name="style">4</criterion>',
+        '<criterion name="style" score="4"/>', '<score aspect="fluency" max="10">4</score>',
+        '<score weight="3"/>', '<page id="3">', '<score min="1" max="10">4</score>',
+    ]  # fmt: skip
+    assert {a: value for a in others if (value := value_of(a, aspect="fluency"))} == {}
+
+
+def test_plain_ratings_beside_words_of_comparison_and_condition_are_read():
+    answers = [
+        "If we give weight to the order, it is a 4.",
+        "If you give it a second look, it is fine: 4.",
+        "To make it short: 4.", "To make this simple, I give it a 4.", "Which I take to be a 4.",
+        "A 4 for that text.", "Apart from the end it flows - 4 overall.",
+        "The news anchors are introduced late — 4!", "A separate point comes at the end - 4!",
+        "This sets it apart from a weak text, so I give it a 4.",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) != 4} == {}
+    others = [
+        "If you give it a 4, say why.", "To make it a 4, add an end.", "A 4 for that one.",
+        "It is apart from a 4.", "It misses the anchor at 4.", "It has a separate rating of 4.",
+    ]  # fmt: skip
+    assert {a: value for a in others if (value := value_of(a, aspect="fluency"))} == {}

@@ -218,7 +218,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _OF_SCALE = lazy_pattern(
     r"\b(?:scale|midpoint|middle|cent(?:er|re))(?:['’]s\s\w+|\sof\s(?:the|my|this)\sscale)?,?"
     r"\s(?:which\s)?(?:is|being|means|would\sbe)(?:\san?)?\s?\Z"
-    r"|\bhow\si\s(?:read|see|understand)\sthe\s?\Z|\bwhich\si\s(?:take|understand)\sto\s\w+(?:\san?)?\s?\Z"
+    r"|\bhow\si\s(?:read|see|understand)\sthe\s?\Z|[,(]\s?which\si\s(?:take|understand)\sto\s\w+(?:\san?)?\s?\Z"
 )
 # my apologies if it seems strict, but it is a 4
 _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
@@ -229,7 +229,7 @@ _MET = (
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
-    r"|(?:we|you)(?!\s(?:only\s)?(?:give|rate|select|score|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=[^,;:]*\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
@@ -263,7 +263,7 @@ _CONDITION_FIRST = lazy_alternatives(
 )
 # were it shorter   should it end well   to be a 5
 _INVERSION = lazy_pattern(
-    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)\b|be\s(?:an?|the|\d|rated|worth)"
+    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)\b(?!\s(?:short|brief|simple|quick|clear|plain|easy)\b)|be\s(?:an?|the|\d|rated|worth)"
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
@@ -285,7 +285,7 @@ _WISHED = lazy_pattern(
 )
 # a 5 to a flawless text   a 5 for some readers
 _TO_ANY = lazy_pattern(
-    rf"\sfor\sthat\s(?:one|{TEXTS})\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    rf"\sfor\sthat\sone\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"

@@ -208,7 +208,10 @@ def _objects_in(plain: str) -> list[FoundJson]:
     if "=" in plain and "<" in plain:
         for tag in _ELEMENT.finditer(plain):
             pairs = re.findall(r"([\w-]+)=[\"']([^\"']*)", tag["inside"])
-            found.append(FoundJson(object_of([(tag["name"], object_of(pairs))]), *tag.span()))
+            # <criterion name="fluency" score="4"/>
+            named = [value for key, value in pairs if key == "name"]
+            name = named[0] if len(named) == 1 else tag["name"]
+            found.append(FoundJson(object_of([(name, object_of(pairs))]), *tag.span()))
     # [[4]] is a mark of the rating
     return [one for one in found if any(isinstance(x, JsonObject) for x in _items_of(one.value))]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from textassay.agents.reading.outcomes import RatingForm
 from textassay.agents.reading.values import WINDOW
-from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS, NUMBERS_ELSEWHERE
+from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS, NUMBERS_ELSEWHERE, any_of
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){1,10})(?P<empty>(?:☆[ ]?){0,10})")
@@ -189,10 +189,9 @@ _SPECIAL = lazy_pattern(
 )
 # <score>4</score>   [RESULT] 4
 _TAG = lazy_pattern(
-    r"(?i)<[a-z]\w{0,30}\s(?:name|aspect|criterion|dimension|metric)="
-    r"\"(?P<subject>[\w -]{1,40})\"[^<>\n]{0,60}>(?=\s*\d)"
-    # <score max="3">2</score>
-    r"|<(?P<rated>[a-z]\w{0,30})\s(?P<limit>max|scale|range|out_of)=\"(?P<numbers>[\d\s–-]{1,12})\">"
+    # <score id="2" max="3">2</score>
+    r"(?i)<(?P<tag>[a-z]\w{0,30})(?P<attributes>(?:(?:\s{1,9}[\w-]{1,30}){1,3}=[\"'][^\"'<>\n]{0,80}[\"']){1,9})"
+    r"\s?/?>(?=(?P<valued>\s*\d{1,3}(?:\.\d+)?(?:\s?/\s?\d+)?\s*</)?)"
     rf"|<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]"
     rf"|(?:\{{\{{{NOUN}\}}\}}|\{{{NOUN}\}})(?::(?=\s))?"
     rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
@@ -240,13 +239,36 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    if match["rated"]:
-        limit = "max " if match["limit"] in ("max", "out_of") else ""
-        return f"\n{match['rated']} ({limit}{match['numbers']}):".ljust(len(match[0]))
-    if match["subject"]:
-        return f"\n{match['subject']}:".ljust(len(match[0]))
+    if match["tag"]:
+        return _as_element(match)
     name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}():')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
+
+
+def _as_element(match: re.Match[str]) -> str:
+    """Return a tag with attributes as a name, with the limits of its value, if it rates nothing."""
+    opening, is_valued = match[0], match["valued"] is not None
+    pairs = {
+        key.lower(): value
+        for key, value in re.findall(r"\s([\w -]+)=[\"']([^\"']*)[\"']", match["attributes"])
+    }
+    # what an attribute numbers, weighs or limits
+    numbering = any_of("id n no nr num number index idx order position step weight version count")
+    limits = any_of("min max low high scale range out_of")
+    subjects = ("name", "aspect", "criterion", "dimension", "metric")
+    subject = next((pairs[key] for key in subjects if pairs.get(key)), "")
+    numbers = [key for key, value in pairs.items() if re.match(r"\s*\d", value)]
+    if not is_valued and not (subject or numbers):
+        return opening
+    no_value = rf"(?:.* )?{numbering}|(?:.* )?{limits}(?: .*)?"
+    if not is_valued and not all(re.fullmatch(no_value, key) for key in numbers):
+        numbered = rf"(?i)\s{numbering}=[\"'][^\"']*[\"']"
+        return re.sub(numbered, lambda one: " " * len(one[0]), opening)
+    limit = pairs.get("scale") or pairs.get("range") or ""
+    if top := pairs.get("max") or pairs.get("out of"):
+        limit = f"{pairs['min']}-{top}" if "min" in pairs else f"max {top}"
+    name = f"\n{subject or match['tag']}{f' ({limit})' if limit and is_valued else ''}:"
+    return name.ljust(len(opening))
 
 
 def _blank_out(match: re.Match[str]) -> str:

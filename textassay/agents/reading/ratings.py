@@ -194,7 +194,8 @@ def _parse(
     question = _Question(scale, form, own, labels)
     # a blank before the next example is no rating: Rating: ____
     is_continuation = re.match(r"\s|(?:\w+:\s?)?__", text) is not None
-    found, example = _read(whole, question), next_example(whole, own, is_continuation)
+    found = _read(whole, question)
+    example = None if _is_element(text) else next_example(whole, own, is_continuation)
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
         first = _read(before, question)
@@ -283,6 +284,12 @@ def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     value = float(marks[-1][1])
     is_rating = stated == {value} and scale[0] <= value <= scale[1]
     return Rating(value, marks[-1].span(1)) if is_rating else None
+
+
+def _is_element(text: str) -> bool:
+    """Return whether an answer is one element of XML, whose text is the asked one."""
+    root = re.match(r"\s*<([a-zA-Z]\w*)", text)
+    return bool(root and text.rstrip().endswith(f"</{root[1]}>") and text.count(f"<{root[1]}") == 1)
 
 
 def _begins_with_example(plain: str, own: str) -> bool:

@@ -146,7 +146,7 @@ OTHERS = lazy_pattern(
         " former initial"
         " last default expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
-        " separate your_(?:rating|score|grade|mark)_of"
+        rf" separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
         " you_(?:mentioned|gave|said|suggested|proposed|wrote)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
         f" example_{TEXTS}"
@@ -167,7 +167,9 @@ NOT_ASSERTED = lazy_pattern(
         " than between below above over beyond under at_least at_most almost nearly"
         " up_to(?<!adds_up_to)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
-        " short_of close_to as_(?:low|high)_as apart_from anchors?"
+        " short_of close_to as_(?:low|high)_as"
+        rf" apart_from(?=(?:\s(?:the|an?|{RATING}))*\s?\Z)"
+        r" anchors?(?=(?:\s(?:for|of|at|is))?(?:\s(?:the|an?))?\s?\Z)"
         # hypothetical, wished, or weighed before
         r" were"
         r" had(?!\sto\s(?:\w+\s)?(?:choose|commit|pick|give|put|say|name|settle|rate|guess)\b)"
