@@ -1207,3 +1207,30 @@ def test_plain_ratings_beside_words_of_comparison_and_condition_are_read():
         "It is apart from a 4.", "It misses the anchor at 4.", "It has a separate rating of 4.",
     ]  # fmt: skip
     assert {a: value for a in others if (value := value_of(a, aspect="fluency"))} == {}
+
+
+def test_other_aspects_chapters_sources_and_invented_examples_give_no_rating():
+    answers = [
+        "With respect to fluency I find it difficult to commit myself. What I can say is that the"
+        " piece is very warm, for which I'd happily give a 5.",
+        "On fluency I'd rather not commit myself. It is warm, and I'd give it a 5 for that.",
+        "Me gustó, sobre todo el capítulo 3, donde aparece el abuelo.", "Глава 3, где дед, хороша.",
+        "Me gustó la página 3, donde llega.", "Das Kapitel 3, am Ende, ist gut.",
+        "La figura 3, por ejemplo.", "Le paragraphe 3, enfin.", "Il capitolo 3, dove arriva.",
+        "**Article**\nIt is clear. Rating: 4\n\n**Summary**\nNot assessed.",
+        "## Source\nFluency: 4\n\n## Response\nNot provided.",
+        "The next answer is better.\n\nQuestion: What?\nAnswer: That.\nRating: 4\n\n"
+        "Question: Who?\nRating: 4",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency"))} == {}
+    rated = [
+        "Fluency is difficult to commit to, but I'd give it a 4.",
+        "Puntuación: 4, donde falla.",
+        "It is fluent and warm, for which I give a 4.",
+        "Le doy un 4, sobre todo por el capítulo.",
+        "**Article**\nIt is about rain.\n\n**Summary**\nFluency: 4",
+        "**Summary**\nFluency: 4\n\n**Article**\nNot assessed.",
+        "It is good. Rating: 4\n\nQuestion: What?\nRating: 2\n\nQuestion: Who?\nRating: 2",
+        "Here is my rating.\n\nQuestion: What?\nAnswer: That.\nRating: 4",
+    ]
+    assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}

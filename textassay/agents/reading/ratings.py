@@ -202,7 +202,8 @@ def _parse(
         if isinstance(first, Rating) and not _is_left_behind(whole, first, found):
             return first
         is_continuation |= text.rstrip().endswith(":") or _begins_with_example(whole, own)
-        if len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole):
+        begins = len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole)
+        if begins or (before.endswith(".") and _comes_again(whole, example)):
             return NoRating("NoScoreFound", "the answer rates another text than the asked one")
     is_unclear = isinstance(found, NoRating) and found.reason in ("Contradictory", "NoScoreFound")
     first_line, _, later = whole.strip().partition("\n")
@@ -299,6 +300,15 @@ def _begins_with_example(plain: str, own: str) -> bool:
         return False
     lines = [line for line in plain[: rated.start()].split("\n") if line.strip()]
     return len(lines) > 1 and all(re.match(r"\w+(?: \d+)?:", line) for line in lines)
+
+
+def _comes_again(plain: str, example: int) -> bool:
+    """Return whether what an example begins with comes again behind its rating."""
+    name = re.match(r"\W*([^\W\d_]+)", plain[example:])
+    rated = _RATED_LINE.search(plain, example)
+    if name is None or rated is None:
+        return False
+    return re.search(rf"\n[#* ]{{0,4}}{name[1]}\b[^\n:]{{0,9}}:", plain[rated.end() :]) is not None
 
 
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:
@@ -413,7 +423,23 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     names = ("this", "second", "other", "next", "new")
     if any(m and (m[0].startswith(names) or _LACKING.search(one)) for m, one in mentions):
         return True
-    if not own or is_named or not re.search(own, plain, re.IGNORECASE):
+    # ## Article   Rating: 4   ## Summary   Not assessed.
+    source = r"(?im)^\W*(?:article|source|document|original|passage|story|context|reference)\W*$"
+    unrated = r"\n\W*(?:summary|response|answer|output|translation|reply)\W+(?:\w+:\s)?(?:n/a"
+    unrated += r"|not\s(?:\w+\s)?(?:provided|given|available|applicable|assessed|rated|scored))"
+    if "\n" in behind and re.search(unrated, behind) and re.search(source, plain[:end]):
+        return True
+    if not own or not re.search(own, plain, re.IGNORECASE):
+        return False
+    # on its style I would not commit myself. It is fluent, for which I give a 5
+    *earlier, rated = re.split(r"[.!?;\n]\s", plain[:end])
+    if (
+        any("commit" in one and re.search(own, one, re.IGNORECASE) for one in earlier)
+        and re.search(r"\bfor\s(?:which|that)\b", f"{rated}{behind[:12]}")
+        and not re.search(own, rated, re.IGNORECASE)
+    ):
+        return True
+    if is_named:
         return False
     return any(
         _NOT_RATED.search(sentence) and re.search(own, sentence, re.IGNORECASE)

@@ -154,7 +154,12 @@ _COUNTED_BEFORE = lazy_alternatives(
     things=r"(?:sentence|paragraph|step|line|point|section|part|page|chapter|criteria|criterion|item"
     r"|figure|table|question|claim|fact|example|turn|version|day|source|number|no\.?"
     r"|dialogue|problem|task|reference|year|week|month|round|stage|phase|footnote|rater|annotator|reviewer|season"
-    r"|age|aged|grade)s?\s?\Z",
+    r"|age|aged|grade"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian
+    r"|kapitel|seite|absatz|abbildung|tabelle|abschnitt|zeile|chapitre|paragraphe|ligne|tableau"
+    r"|cap[ií]tulo|p[aá]gina|p[aá]rrafo|par[aá]grafo|figura|tabla|tabela|secci[oó]n|seção|línea|linha"
+    r"|capitolo|paragrafo|sezione|riga|tabella|hoofdstuk|alinea|bladzijde|rozdzia[łl]\w*|stron[aiy]"
+    r"|akapit\w*|глав[аеуы]|страниц[аеуы]|абзац\w?|рисун\w+)s?\s?\Z",
     all=r"(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из|all|both|these|those|only\shas|of\sthe"
     r"|of\sthe\sother|\w*\d\s\w+\sto)\s\Z",
     texts=r"(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
