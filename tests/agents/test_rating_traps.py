@@ -1199,7 +1199,9 @@ def test_plain_ratings_beside_words_of_comparison_and_condition_are_read():
         "To make it short: 4.", "To make this simple, I give it a 4.", "Which I take to be a 4.",
         "A 4 for that text.", "Apart from the end it flows - 4 overall.",
         "The news anchors are introduced late — 4!", "A separate point comes at the end - 4!",
-        "This sets it apart from a weak text, so I give it a 4.",
+        "This sets it apart from a weak text, so I give it a 4.", "4점, 무리 없이 읽힌다.",
+        "To make it better it needs an end, so I give it a 4.", "Each part is separate, so (4).",
+        "If you rate such texts often - I give it a 4.", "Two separate marks are made - 4/5",
     ]  # fmt: skip
     assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) != 4} == {}
     others = [

@@ -229,7 +229,7 @@ _MET = (
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
-    r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=[^,;:]*\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=(?:\s\w+){0,3}\s?\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
@@ -263,7 +263,7 @@ _CONDITION_FIRST = lazy_alternatives(
 )
 # were it shorter   should it end well   to be a 5
 _INVERSION = lazy_pattern(
-    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)\b(?!\s(?:short|brief|simple|quick|clear|plain|easy)\b)|be\s(?:an?|the|\d|rated|worth)"
+    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)(?=(?:\san?)?\s?(?:\s\d|\Z))|be\s(?:an?|the|\d|rated|worth)"
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
@@ -272,7 +272,7 @@ _CONDITION_BEHIND = lazy_alternatives(
     condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
-    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|어렵|무리|힘들|言えない|では(?:ない|あり)|不是",
+    denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|(?:어렵|힘들)(?!지\s?않)|무리(?!가?\s?없)|言えない|では(?:ない|あり)|不是",
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(

@@ -146,7 +146,7 @@ OTHERS = lazy_pattern(
         " former initial"
         " last default expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
-        rf" separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
+        rf" (?:an?|the)_separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
         " you_(?:mentioned|gave|said|suggested|proposed|wrote)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
         f" example_{TEXTS}"
