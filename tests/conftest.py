@@ -4,6 +4,7 @@ network."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -75,6 +76,16 @@ def pytest_configure(config: pytest.Config) -> None:
     own on the command line (pytest-dev/pytest#14997).
     """
     config.args.sort(key=lambda name: name.partition("::")[0].rpartition("/")[0])
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often, and without looking at ten thousand tests and their modules.
+
+    It took a tenth of the suite's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
