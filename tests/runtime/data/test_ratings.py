@@ -510,3 +510,10 @@ def test_equal_texts_with_one_id_may_be_of_several_raters():
     rows = [{"id": "a", "output": "x", "who": who, "human.c": 4} for who in ("ann", "bob")]
     with pytest.raises(DataError, match=r'map their column: .*"COLUMN": "rater"'):
         Examples(rows).check()
+
+
+def test_no_rating_is_lost_where_two_raters_have_one_name() -> None:
+    """A dot separates aspect and rater in the names of columns, so it becomes an underscore."""
+    row = {"output": "x", "annotators": {"c": {"a.x": 3, "a_x": 1}}}
+    with pytest.raises(DataError, match=r"row 1, field 'annotators.c': has a second rater 'a_x'"):
+        list(Examples([row]))

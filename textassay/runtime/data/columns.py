@@ -561,11 +561,13 @@ def _raters_as_columns(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
     named = {name: by for name, by in row["annotators"].items() if isinstance(by, Mapping)}
     if not named:
         return row
-    columns = {
-        f"annotators.{name}.{str(rater).replace('.', '_')}": rating
-        for name, by_rater in named.items()
-        for rater, rating in by_rater.items()
-    }
+    columns: dict[Any, Any] = {}
+    for name, by_rater in named.items():
+        for rater, rating in by_rater.items():
+            column = f"annotators.{name}.{str(rater).replace('.', '_')}"
+            if column in columns:
+                raise FieldError(f"annotators.{name}", f"has a second rater {rater!r}; rename one")
+            columns[column] = rating
     others = {name: by for name, by in row["annotators"].items() if name not in named}
     return {**row, "annotators": others, **columns}
 
