@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from textassay.agreement.intervals import bounded_mean_interval
+from textassay.agreement.intervals import least_mean
 from textassay.agreement.joined import People
 from textassay.arrays import Floats
 from textassay.estimation.columns import Judged, read_judged
@@ -208,9 +208,10 @@ def check_mean(
 ) -> GateCheck:
     """Check that the mean score of an aspect reaches a threshold, or does not exceed it.
 
-    The interval is a t-interval over sources (`group` of the data), widened for scores at the ends
-    of the scale that none of them shows: by t alone, if one source in twenty has a 2 and the others
-    score about 4.9, a check at the mean of both would hold in 45 % of the draws of 15 sources.
+    The interval is over sources (`group` of the data) and allows for scores that none of them
+    shows (`least_mean`): by Student's t, if one source in twenty has a 2 and the others score about
+    4.9, a check at the mean of both would hold in 45 % of the draws of 15 sources. Scores without a
+    scale have Student's interval.
 
     A check that would hold is inconclusive if people rated some of the texts on the same scale and
     the mean of their ratings is on the other side: then the judge is not to be relied on here.
@@ -234,14 +235,13 @@ def check_mean(
     codes = group_codes(sources.get(score.id) for score in scored)
     mean = mean_over_groups(values, codes)
     scale = scored[0].scale
-    interval = mean.estimate(confidence).clip(*(scale or (-math.inf, math.inf)))
-    if mean.variance == 0:
-        interval = Estimate(mean.value)
-    # three sources that all score 5, or nearly, do not prove that every other source does
     if mean.clusters > 1 and scale is not None:
-        interval = _with_unseen(
-            interval, group_means(values, codes, mean.clusters), scale, confidence
-        )
+        means = group_means(values, codes, mean.clusters)
+        interval = _interval_on_scale(means, scale, confidence)
+    elif mean.variance == 0:  # sources that all score 5 do not prove that every other one does
+        interval = Estimate(mean.value)
+    else:
+        interval = mean.estimate(confidence)
     # at most a threshold is at least its opposite, of opposite scores
     sign = -1 if kind == "at_most" else 1
     verdict, note = verdict_on(advantage(interval, falls=sign < 0), sign * threshold), ""
@@ -353,20 +353,15 @@ def _of_label(run: Run, name: str) -> list[Score]:
     ]
 
 
-def _with_unseen(interval: Estimate, means: Floats, scale: Scale, confidence: float) -> Estimate:
-    """Widen an interval to allow for scores that none of the sources shows.
-
-    It then contains the interval of a mean on the scale (`bounded_mean_interval`), and the exact
-    binomial interval of sources that all have the best mean, or all the worst: of n sources that
-    agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)` (Clopper and Pearson, 1934).
-    """
+def _interval_on_scale(means: Floats, scale: Scale, confidence: float) -> Estimate:
+    """Return the mean of sources, and an interval that allows for scores that none shows."""
     low, high = scale
-    share = 1 - ((1 - confidence) / 2) ** (1 / len(means))
-    below, above = bounded_mean_interval((means - low) / (high - low), confidence)
-    best, worst = float(means.max()), float(means.min())
-    lows = [*interval.ends[:1], low + below * (high - low), best - share * (best - low)]
-    highs = [*interval.ends[1:], low + above * (high - low), worst + share * (high - worst)]
-    return Estimate(interval.value, min(lows), max(highs))
+    shares = (means - low) / (high - low)
+    tail = (1 - confidence) / 2
+    below, above = least_mean(shares, tail), 1 - least_mean(1 - shares, tail)
+    return Estimate(
+        math.fsum(means) / len(means), low + below * (high - low), low + above * (high - low)
+    )
 
 
 def check_not_worse(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 
 import textassay
 from textassay import Aspect, Example, Run, Score, ScriptedModel
+from textassay.agreement.intervals import least_mean
 from textassay.gates import JudgeError, check_mean, check_not_worse
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -34,7 +37,7 @@ def run_of(values, *, groups=None, signature="judge v1", aspect="coherence"):
 def test_the_verdict_rests_on_the_interval():
     """Wholly above holds, wholly below fails and names texts, across is inconclusive."""
     run = run_of([3, 4, 4, 5, 4, 3, 4, 5, 4, 4])
-    assert check_mean(run, "coherence", 3.3).verdict == "holds"
+    assert check_mean(run, "coherence", 3).verdict == "holds"
     assert check_mean(run, "coherence", 3.9).verdict == "inconclusive"
     failed = check_mean(run, "coherence", 4.7)
     assert failed.verdict == "fails"
@@ -99,7 +102,8 @@ def test_the_source_is_the_unit():
 def test_no_interval_of_few_texts_leaves_the_scale():
     few, other = run_of([1, 5, 5, 2]), run_of([5, 1, 2, 5])
     check = check_mean(few, "coherence", 3)
-    assert (check.low, check.high, check.verdict) == (1, 5, "inconclusive")
+    assert (1 < check.low < 2, 4 < check.high < 5) == (True, True)
+    assert check.verdict == "inconclusive"
     (paired,) = check_not_worse(few, other, by=1)
     assert (paired.low, paired.high, paired.verdict) == (-4, 4, "inconclusive")
 
@@ -119,7 +123,29 @@ def test_a_worse_score_never_raises_the_end_that_a_check_rests_on():
     rare = run_of([4.9 + 0.02 * (n % 3) for n in range(15)])
     assert check_mean(rare, "coherence", 4.75).verdict == "inconclusive"
     few = run_of([4, 5] * 5)
-    assert check_mean(few, "coherence", 3.5).verdict == "holds"
+    assert check_mean(few, "coherence", 3.4).verdict == "holds"
+
+
+@pytest.mark.parametrize("count", [3, 10, 30])
+@pytest.mark.parametrize(
+    "grades", [(1, 5), (1, 4), (2, 5), (1, 4, 5), (1, 4.6, 4.9), (1, 2, 5), (3, 4, 5)]
+)
+def test_a_gate_at_the_true_mean_seldom_holds_however_rare_bad_texts_are(grades, count):
+    """Of all samples of texts with up to three grades, 2.5 % hold, and at most 3 %."""
+    counts = np.array(list(product(range(count + 1), repeat=len(grades))))
+    counts = counts[counts.sum(axis=1) == count]
+    values = (np.array(grades, float) - 1) / 4
+    lows = np.array([least_mean(np.repeat(values, own), 0.025) for own in counts])
+    for bad, middle in product((0.02, 0.05, 0.1, 0.2, 0.3), (0.05, 0.2, 0.6)):
+        chances = np.array([bad, 1 - bad] if len(grades) == 2 else [bad, middle, 1 - bad - middle])
+        likely = multinomial.pmf(counts, count, chances)
+        assert likely[lows > values @ chances + 1e-9].sum() < 0.03
+
+
+def test_a_gate_of_failures_is_the_mirror_of_one_of_passes():
+    good, bad = run_of([5, 4, 5, 3, 5, 5]), run_of([1, 2, 1, 3, 1, 1])
+    high, low = check_mean(good, "coherence", 3), check_mean(bad, "coherence", 3)
+    assert (6 - high.high, 6 - high.low) == pytest.approx((low.low, low.high))
 
 
 def test_an_error_of_the_judge_is_not_a_bad_score():

@@ -28,7 +28,9 @@ References:
     Fieller, Hartley and Pearson, "Tests for rank correlation coefficients", Biometrika 44 (1957),
     for the standard errors of rank coefficients on the z scale. Spearman (1904) for attenuation.
     Ferguson, "A Bayesian analysis of some nonparametric problems", Annals of Statistics 1 (1973),
-    for the mean of a bounded distribution.
+    for the mean of a bounded distribution. Gaffke, "Three test statistics for a nonparametric
+    one-sided hypothesis on the mean of a nonnegative variable", Mathematical Methods of Statistics
+    14 (2005), and Learned-Miller and Thomas (arXiv 1905.06208, 2019), for its lower end.
 """
 
 from __future__ import annotations
@@ -367,6 +369,23 @@ def bounded_mean_interval(values: Floats, confidence: float = CONFIDENCE) -> tup
     # as a Beta distribution of its mean and variance
     number = share * (1 - share) / variance - 1
     return beta_interval(share * number, (1 - share) * number, confidence)
+
+
+def least_mean(values: Floats, tail: float) -> float:
+    """Return the lower end of an interval of a mean of values from 0 to 1, of which any may be 0.
+
+    It is Gaffke's: the quantile of random weights (Dirichlet) of the values and of one more that is
+    0, here of a Beta distribution of the same mean and variance up to the largest value. Of values
+    that are 0 or another number it is Clopper and Pearson's (1934).
+    """
+    from scipy.special import betaincinv  # heavy, so on first use
+
+    if not (largest := float(values.max())) > 0:
+        return 0.0
+    shares = np.append(values / largest, 0.0)
+    share, variance = float(shares.mean()), float(shares.var()) / (len(shares) + 1)
+    number = share * (1 - share) / variance - 1
+    return largest * float(betaincinv(share * number, (1 - share) * number, tail))
 
 
 def beta_interval(
