@@ -32,7 +32,7 @@ from textassay.agreement.joined import People
 from textassay.arrays import Floats
 from textassay.estimation.columns import Judged, read_judged
 from textassay.estimation.compare import compare_runs
-from textassay.estimation.compare_rows import CompareRow
+from textassay.estimation.compare_rows import CompareRow, rare_change
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
 from textassay.estimation.means import group_means, mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate, models_by_role
@@ -121,7 +121,7 @@ class GateCheck:
     texts: tuple[str, ...] = ()
     """The texts with the lowest scores or largest losses, in words."""
     note: str = ""
-    """Contradicting ratings of the same texts by people, in words."""
+    """Ratings of the same texts by people that contradict, or what few texts do not show."""
     worse: int = 0
     """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
@@ -418,6 +418,7 @@ def _check(
     falls = row.aspect in lower_is_better(run.manifest)
     gain = advantage(row.difference, falls=falls)
     verdict = verdict_on(gain, -by)
+    rare = rare_change(row.groups) if verdict == "holds" else ""
     up = -1 if falls else 1
     examples = {example.id: example for example in run.examples()}
     paired = (
@@ -431,7 +432,7 @@ def _check(
     return GateCheck(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
         gain.high, -by, confidence, verdict,
-        () if verdict == "holds" else lines,
+        () if verdict == "holds" else lines, f": {rare}" if rare else "",
         worse=len(worse), regressed=tuple(worse[:20]),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.cli.harness import document, served, textassay
+from tests.cli.harness import document, served, textassay, write_lines
 from tests.report.runs import words_of
 from tests.report.test_two_texts import rows, write_run
 from textassay import Run, evaluate_sync, fit_sync
@@ -241,3 +241,17 @@ def test_an_evaluator_is_learned_over_the_sources_of_the_run(tmp_path, names, ce
         parts = json.loads((out / "report.json").read_text())["split"]
         assert parts["train"] == {"rows": 40, "groups": 10}
         assert set(parts["by"].split(" or ")) <= {"group", "source"}
+
+
+@pytest.mark.parametrize("command", ["compare", "show"])
+def test_a_note_on_data_that_are_read_several_times_comes_once(command, tmp_path):
+    rows = [
+        {"id": f"p{n}", "output": "x", "output_b": f"y{n}", "human": {"better": n % 2},
+         "metrics": {"a/better": n % 2, "b/better": n % 3 > 0, "better": n % 2}}
+        for n in range(60)
+    ]  # fmt: skip
+    data = write_lines(tmp_path / "pairs.jsonl", rows)
+    given = (data, data) if command == "compare" else (data, "--human", data, "--jurors")
+    for _ in range(2):  # by each command
+        done = textassay(command, *given)
+        assert done.err.count("1 is read as the first text better") == 1, done.err

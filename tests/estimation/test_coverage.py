@@ -201,14 +201,17 @@ def picked(rng, how, groups, x, y):
         return np.isin(groups, rng.choice(sources, 30, replace=False))
     if how == "rows at random":
         return np.isin(np.arange(len(groups)), rng.choice(len(groups), 120, replace=False))
-    order = {"first": np.arange(sources), "last": np.arange(sources)[::-1]}
+    unsure = np.argsort(np.abs(means - np.median(x)), kind="stable")
+    order = {"first": np.arange(sources), "last": np.arange(sources)[::-1],
+             "judge unsure": unsure, "judge sure": unsure[::-1]}  # fmt: skip
     return np.isin(groups, order.get(how, np.argsort(means, kind="stable"))[:30])
 
 
 @pytest.mark.parametrize(
     ("how", "least", "most"),
     [("sources at random", 0, 0.07), ("rows at random", 0, 0.07), ("first", 0.95, 1),
-     ("last", 0.95, 1), ("worst judged", 0.95, 1)],
+     ("last", 0.95, 1), ("worst judged", 0.95, 1), ("judge unsure", 0.8, 1),
+     ("judge sure", 0.95, 1)],
 )  # fmt: skip
 def test_ratings_that_are_not_a_random_draw_are_noticed_by_the_scores(how, least, most):
     """The judge grows stricter with time, so that the first sources have higher scores."""

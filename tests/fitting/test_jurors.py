@@ -203,6 +203,35 @@ def test_of_pairs_and_questions_with_one_best_answer_the_share_of_right_choices_
     assert right["learned weights, none negative"] >= 0.8
 
 
+def test_the_best_juror_of_questions_chooses_best_on_the_texts_that_all_scored():
+    """Its r may be lower: here a juror grades whole questions too high, and chooses right."""
+    rows = [
+        {"id": f"q{q}-{at}", "output": "-", "group": f"q{q}", "human": {"fluency": float(at == 0)},
+         "metrics": {"right/fluency": float(10 * (q % 7) + (at == 0)),
+                     "near/fluency": float((at == 0) - 2 * (at == 1 and q % 4 == 0)) if q % 5
+                     else float(at == 1)}}
+        for q in range(60) for at in range(3)
+    ]  # fmt: skip
+    for row in rows[::60]:  # a text that one of them left unscored
+        del row["metrics"]["near/fluency"]
+    names = [one.name for one in juries(table_of(rows), fitter_for(0, 1))]
+    assert names[0] == "right alone"
+
+
+def test_a_text_that_nobody_scored_leaves_the_choices_of_other_questions():
+    rows = [
+        {"id": f"q{q}-{at}", "output": "-", "group": f"q{q}", "human": {"fluency": float(at == 0)},
+         "metrics": {"good/fluency": float(at == 0), "poor/fluency": float(at == q % 3)}}
+        for q in range(60) for at in range(3)
+    ]  # fmt: skip
+    rows[0]["metrics"] = {}
+    right = {one.name: one.right.value for one in juries(table_of(rows), fitter_for(0, 1))}
+    assert right["good alone"] == 1.0
+    for row in rows[:90]:  # two best texts of a question are no choice
+        row["human"]["fluency"] = 1.0
+    assert juries(table_of(rows), fitter_for(0, 1))[0].right.value is None
+
+
 def test_a_juror_without_any_agreement_is_better_than_one_that_is_always_wrong():
     rows = [
         {"id": f"r{i}", "output": "-", "group": f"g{i}", "human": {"fluency": float(i % 3)},

@@ -124,6 +124,7 @@ def test_the_lead_of_a_juror_of_labels_does_not_recommend_a_vote(tmp_path):
     [
         ((0.5, 0.7), "b leads in r, 0.700 to 0.500 of the next one"),
         ((0.7, 0.7), "a and b are equal in r, 0.700"),
+        ((0.7004, 0.7), "a and b are equal in r, 0.700"),  # as printed
     ],
 )
 def test_no_juror_leads_where_two_are_equal(alone, words):
@@ -133,6 +134,17 @@ def test_no_juror_leads_where_two_are_equal(alone, words):
     ]
     (table, _) = jury_tables(gains, ())
     assert any(note.text.startswith(words) for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "are_of_one_judge"),
+    [(("a/one", "a/two"), True), (("a/one", "b/one"), False), (("a", "a/two", "b"), False)],
+)
+def test_prompts_of_one_judge_are_no_jury(names, are_of_one_judge):
+    gains = [Worth(name, 0.7, None, 0.1, 0.0, 0.2, None, leave_out=False) for name in names]
+    (table, _) = jury_tables(gains, ())
+    said = any("no better than the best of them asked as often" in n.text for n in table.notes)
+    assert said == are_of_one_judge
 
 
 def test_an_evaluator_learned_from_labels_gives_the_share_of_raters_of_each_label(tmp_path):

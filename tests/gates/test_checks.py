@@ -148,6 +148,18 @@ def test_a_gate_of_failures_is_the_mirror_of_one_of_passes():
     assert (6 - high.high, 6 - high.low) == pytest.approx((low.low, low.high))
 
 
+@pytest.mark.parametrize(("count", "share"), [(10, "26%"), (30, "10%"), (60, "")])
+def test_a_check_against_a_baseline_says_what_few_texts_do_not_show(count, share):
+    before = run_of([3, 4] * (count // 2))
+    after = run_of([4, 5] * (count // 2))
+    (check,) = check_not_worse(after, before, by=0)
+    assert check.verdict == "holds"
+    said = f": a change in {share} of all sources may show in none of these {count}"
+    assert (said in str(check)) == bool(share)
+    (worse,) = check_not_worse(before, after, by=0)
+    assert (worse.verdict, worse.note) == ("fails", "")
+
+
 def test_an_error_of_the_judge_is_not_a_bad_score():
     """Nothing is decided where too many texts have no score; a few are left out."""
     with pytest.raises(JudgeError, match=r"2 of 10 texts.*2 error.*TimedOut: no answer"):

@@ -27,16 +27,18 @@ class Messages:
     """How this process writes messages."""
 
     as_json = False
+    notes: frozenset[str] = frozenset()
+    """Notes on files, which a command may read several times."""
 
 
 @contextmanager
 def own_messages() -> Iterator[None]:
-    """Reset messages to text when the block ends; each command sets its own format."""
+    """Reset messages when the block ends; each command sets its own format."""
     try:
         yield
     # a process may run several commands, as tests do, each with its own format
     finally:
-        Messages.as_json = False
+        Messages.as_json, Messages.notes = False, frozenset()
 
 
 def results(*, pipe_width: int = 10_000) -> Console:
@@ -74,6 +76,13 @@ def say(message: str, *, style: str = "") -> None:
 
     # Text, because brackets in a plain string would be read as markup
     messages().print(Text(printable(message), style=style))
+
+
+def say_once(note: str) -> None:
+    """Write a note to standard error, unless this command has written it before."""
+    if note not in Messages.notes:
+        Messages.notes |= {note}
+        say(note)
 
 
 def warn(message: str) -> None:

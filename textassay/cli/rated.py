@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.cli.console import say, warn
+from textassay.cli.console import say, say_once, warn
 from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, PairedExamples
@@ -232,7 +232,7 @@ class RatedInput:
             }  # fmt: skip
         examples = Examples(data, needs_output=needs_output, labels=labels, **reading)
         for note in examples.check().reading:
-            say(note)
+            say_once(note)
         marks = self._reading.get("missing", ())
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 

@@ -18,6 +18,21 @@ they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30 sourc
 """
 
 
+def rare_change(sources: int) -> str:
+    """Return in words how rare changes that few sources do not show may be; else an empty text.
+
+    A gate of a mean allows for them, since scores end with their scale. In a comparison nearly no
+    number of sources would show a small difference then.
+    """
+    if sources >= FEW_SOURCES:
+        return ""
+    share = 1 - 0.05 ** (1 / sources)  # none of them has the change in 5 % of the draws
+    return (
+        f"a change in {share:.0%} of all sources may show in none of these {sources}, and the"
+        " interval does not allow for it"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SideCounts:
     """Number of texts, or sources, of each run without a counterpart in the other."""
@@ -209,6 +224,8 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             f" comparisons without a difference: compare {FEW_SOURCES} sources to be sure",
             warning=True,
         )
+    elif rare := rare_change(row.groups):
+        yield Note(f"{row.aspect}: {rare}")
     # a note and no warning: comparing two judges is a normal use of a comparison
     if row.signatures[0] != row.signatures[1]:
         yield Note(

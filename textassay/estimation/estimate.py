@@ -496,8 +496,9 @@ class _MeanEstimator:
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield a warning if the judge scores the rated texts differently from the others.
 
-        Also if its scores change along the data and the ratings belong to one end of them: among
-        all sources a drift shows that a few rated sources cannot show.
+        Their mean, or their mean distance from its median, differs. Also if its scores change along
+        the data and the ratings belong to one end of them: among all sources a drift shows that a
+        few rated sources cannot show.
         """
         then = (
             "which is unlikely for a random draw: the intervals hold only if the rated texts were"
@@ -508,6 +509,15 @@ class _MeanEstimator:
             yield (
                 f"the judge gives the rated texts {comparison.rated:.3f} and the others"
                 f" {comparison.others:.3f} on average (p {_p_value(comparison.p)}), {then}"
+            )
+            return
+        # of texts of which the judge is unsure, or sure, the mean may be as that of the others
+        distances = np.abs(part.scores - np.median(part.scores))
+        comparison = compare_rated_with_others(distances, part.rated, part.groups)
+        if comparison and comparison.p < LIMITS.p:
+            yield (
+                f"the judge's scores of the rated texts are {comparison.rated:.3f} from its median"
+                f" score, the others {comparison.others:.3f} (p {_p_value(comparison.p)}), {then}"
             )
             return
         scores = measure_trend(part.scores, part.groups)

@@ -384,6 +384,9 @@ def _lead(gains: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
             "no vote was better than its best juror where that was measured, and confusion tables"
             " learned from some 100 texts sometimes are"
         )
+    elif len({worth.juror.split("/")[0] for worth in gains}) == 1:
+        # on RewardBench 2, LLMBar and Topical-Chat two to fifteen prompts, asked once each
+        verdict = "prompts of one judge are no better than the best of them asked as often"
     elif lead < 0.1:
         verdict = "with jurors this close, a plain mean nearly always beats the best"
     elif lead < 0.2:
@@ -394,7 +397,7 @@ def _lead(gains: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
             "above 0, or learned weights"
         )
     order = f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one"
-    if not lead:
+    if f"{best:.3f}" == f"{second:.3f}":
         order = f"{name} and {other} are equal in {measure}, {best:.3f}"
     yield f"{order}: {verdict}."
 
@@ -411,11 +414,10 @@ def juries(
     """
     members = jurors_in(table.names, table.aspects)
     plain = _means(table, members)
-    alone = {name: _means(table, [name]) for name in members}
-    if table.label_sets:
-        worth = {name: _share_right(values, table, pairs).value for name, values in alone.items()}
-    else:
-        worth = {name: _mean_r(values, table) for name, values in alone.items()}
+    # a text that a juror left unscored is left out: means of fewer jurors are not scores of the
+    # jury
+    alone = {name: np.where(np.isnan(plain), np.nan, _means(table, [name])) for name in members}
+    worth = {name: _worth(values, table, pairs) for name, values in alone.items()}
     best = max(members, key=lambda name: -1.0 if (r := worth[name]) is None else r)
     prompts: dict[str, list[str]] = {}
     for name in members:
@@ -433,8 +435,6 @@ def juries(
         )
     learned = "confusion tables" if table.label_sets else "weights, none negative"
     ways[f"learned {learned}"] = _predict_unseen(table, fitter, members)
-    # a text that a juror left unscored is left out: means of fewer jurors are not scores of the
-    # jury
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
     first = f"{best} alone"
     over = {
@@ -536,7 +536,9 @@ def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats
     for at, (scores, ratings) in enumerate(zip(values.T, table.human.T, strict=True)):
         rated = ~np.isnan(ratings)
         best = np.bincount(table.groups[rated], ratings[rated])[np.unique(table.groups[rated])]
-        by_group = bool(np.isin(ratings[rated], (0, 1)).all() and (best == 1).all())
+        # a text that nobody scored is not in the table, and may be the best of its group
+        is_one_best = (best <= 1).all() and (best == 0).sum() <= table.left_out
+        by_group = bool(np.isin(ratings[rated], (0, 1)).all() and is_one_best)
         paired = [id_ in pairs for id_ in table.ids]
         for unit in alternatives(paired, table.groups.tolist(), by_group=by_group):
             columns.append(np.array([unit.column(scores), unit.column(ratings)]))

@@ -249,7 +249,7 @@ def _in_words(aspect: str, content: Json) -> Iterator[Note]:
         higher = [
             f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"
             for c in ("pearson", "spearman")
-            if None not in (row.get(c), evaluator[c]) and row[c] > evaluator[c]
+            if None not in (row.get(c), evaluator[c]) and round(row[c] - evaluator[c], 3) > 0
         ]
         if higher:
             ahead.append(f"{row.get('feature', name)} ({', '.join(higher)})")
