@@ -484,3 +484,26 @@ def test_systems_have_means_of_unrated_texts():
         learning = fit_sync(data, features="m*", aggregator="ridge").report["aspects"]["charm"]
         assert (learning["learning"].get("systems") is not None) == known
     assert learning["learning"]["systems"]["known"] == 8
+
+
+@pytest.mark.parametrize(
+    ("rating_of_text", "has_choices"),
+    [
+        (lambda q, at: at == q % 3, True),  # one best text
+        (lambda q, at: at != q % 3, False),  # two
+        (lambda q, at: 2 * (at == q % 3), False),  # a grade
+        (lambda q, at: at == 0 and q % 4 > 0, False),  # none of some
+    ],
+)
+def test_sources_with_one_best_text_have_the_share_of_right_choices(rating_of_text, has_choices):
+    rng = np.random.default_rng(3)
+    rows = [
+        {"id": f"q{q}-{at}", "group": f"q{q}", "human": {"best": float(rating_of_text(q, at))},
+         "metrics": {"good": float(at == q % 3) + 0.4 * rng.normal(), "noise": rng.normal()}}
+        for q in range(40) for at in range(3)
+    ]  # fmt: skip
+    fit = fit_sync(rows, features=("*",), aggregator="ridge")
+    assert ("choices" in fit.report["held_out"]) == has_choices
+    assert ("of sources with one best text" in fit.text) == has_choices
+    if has_choices:
+        assert 0.75 < fit.report["held_out"]["choices"]["value"] <= 1

@@ -50,7 +50,12 @@ from textassay.agreement.intervals import (
 from textassay.agreement.significance import Difference, compute_agreement, difference_between
 from textassay.arrays import Codes, Floats
 from textassay.fitting.feature_table import FeatureTable, Split
-from textassay.fitting.importance import importance, importance_over_folds, share_of_labels
+from textassay.fitting.importance import (
+    importance,
+    importance_over_folds,
+    share_of_choices,
+    share_of_labels,
+)
 from textassay.fitting.learn import (
     ChosenAggregator,
     FitObserver,
@@ -173,6 +178,8 @@ def measure_held_out(
     content = {"aspects": aspects, "mean": _mean(aspects)}
     if unseen.rows.label_sets:
         content["labels"] = share_of_labels(predicted[0][EVALUATOR], unseen.rows).as_dict()
+    elif (choices := share_of_choices(predicted[0][EVALUATOR], unseen.rows)).value is not None:
+        content["choices"] = choices.as_dict()
     return content
 
 

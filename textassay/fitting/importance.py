@@ -524,6 +524,11 @@ def share_of_labels(values: Floats, table: FeatureTable) -> Estimate:
     return share_interval(*_right_labels(values, table))
 
 
+def share_of_choices(values: Floats, table: FeatureTable) -> Estimate:
+    """Return the share of right choices between the texts of sources with one best text."""
+    return _share_right(values, table, frozenset())
+
+
 def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats, Codes]:
     """Return how far each choice is right, and the source that it belongs to.
 

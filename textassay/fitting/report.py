@@ -238,6 +238,10 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         same = Column("same", "raters who gave it", "interval")
         rows = [("the label with the highest share", Estimate(**labels))]
         yield Table((Column("name", "of labels without an order"), same), rows)
+    if choices := held_out.get("choices"):
+        right = Column("right", "chosen right", "interval")
+        rows = [("the text with the highest score", Estimate(**choices))]
+        yield Table((Column("name", "of sources with one best text"), right), rows)
 
 
 def _in_words(aspect: str, content: Json) -> Iterator[Note]:
