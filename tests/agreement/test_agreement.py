@@ -26,6 +26,7 @@ from textassay.agreement.intervals import (
     resample,
     t_quantile,
 )
+from textassay.checking.statistics import correlation
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Estimate
 
@@ -189,17 +190,25 @@ def test_a_resample_equals_the_coefficient_of_its_rows(level, decimals):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_seed_fixes_the_interval(level):
+@pytest.mark.parametrize("resamples", [15, 200])
+def test_a_seed_fixes_the_interval(level, resamples):
     scores, human, groups, systems = panel(2)
 
     def found(seed):
         return agreement.correlate(
-            scores, human, groups=groups, systems=systems, level=level, bootstrap=200, seed=seed
+            scores,
+            human,
+            groups=groups,
+            systems=systems,
+            level=level,
+            bootstrap=resamples,
+            seed=seed,
         )
 
     first = found(7)
     assert first.ci == found(7).ci
-    assert (first.ci != found(8).ci) == (level == "dataset")  # the others need no resamples
+    # of more groups than resamples, at dataset level
+    assert (first.ci != found(8).ci) == (level == "dataset" and resamples < len(set(groups)))
     if level == "system":  # of five systems
         assert ends(first) == NOTHING
         return
@@ -454,11 +463,14 @@ def test_a_better_judge_is_found_and_sides_are_symmetric():
     groups = np.arange(300) // 5
     found = agreement.compare(good, bad, human, groups=groups, bootstrap=500)
     back = agreement.compare(bad, good, human, groups=groups, bootstrap=500)
-    for one, other in zip(coefficients(found), coefficients(back), strict=True):
+    few = agreement.compare(good, bad, human, groups=groups, bootstrap=50)
+    for one, other, drawn in zip(*map(coefficients, (found, back, few)), strict=True):
         assert one.difference.value == one.a - one.b > 0
         assert one.difference.is_above(0)
-        assert one.p == pytest.approx(2 / 501)
-        assert (other.difference.value, other.p) == (-one.difference.value, one.p)
+        assert one.p < 1e-6
+        assert drawn.p == pytest.approx(2 / 51)  # fewer resamples than groups show no less
+        assert other.difference.value == -one.difference.value
+        assert other.p == pytest.approx(one.p)
         low, high = one.difference.ends
         assert other.difference.ends == pytest.approx((-high, -low))
     assert found.pearson.williams is None  # rows share groups
@@ -518,3 +530,14 @@ def test_a_comparison_leaves_the_arrays_of_its_caller_as_they_are():
     assert agreement.compare(a, b, [1, 2, 3, 4, 5, 6], bootstrap=10).n == 4
     np.testing.assert_array_equal(a, before[0])
     np.testing.assert_array_equal(b, before[1])
+
+
+@pytest.mark.parametrize("size", [1, 4, None])
+def test_check_and_agreement_have_one_interval_of_the_same_ratings(size):
+    rng = np.random.default_rng(3)
+    sizes = np.full(30, size) if size else rng.integers(1, 9, 30)
+    groups = np.repeat(np.arange(30), sizes)
+    quality = rng.normal(size=30)[groups] + 0.5 * rng.normal(size=len(groups))
+    scores, human = (np.round(3 + quality + 0.7 * rng.normal(size=len(groups))) for _ in range(2))
+    found = agreement.correlate(scores, human, groups=groups, bootstrap=1000).ci["pearson"]
+    assert found.ends == pytest.approx(correlation(scores, human, groups).ends)

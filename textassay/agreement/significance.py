@@ -2,12 +2,12 @@
 
 Knows arrays, levels and intervals; nothing of examples or files.
 
-A difference is tested on the same rows in two ways. A paired bootstrap over groups gives its
-standard error, and Student's t on groups less one its interval and p-value; at system level the
-systems are resampled. Williams' test, for two Pearson correlations that share a variable, assumes
-independent points. Rows that share a source are not independent, and the test then reports a
-difference in a third of the cases without one: it is given only at system level, and if every row
-is a group of its own.
+A difference is tested on the same rows in two ways. The jackknife over groups (a paired bootstrap
+of many groups, and at group level) gives its standard error, and Student's t on groups less one its
+interval and p-value; at system level the systems are the groups. Williams' test, for two Pearson
+correlations that share a variable, assumes independent points. Rows that share a source are not
+independent, and the test then reports a difference in a third of the cases without one: it is given
+only at system level, and if every row is a group of its own.
 
 References:
     Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.
@@ -129,11 +129,12 @@ def correlate(
             `coverage`.
         human: Shape (n,); `None` or NaN if a row is unrated.
         groups: The source of each row, such as its document, length n; needed at group level: the
-            unit that the bootstrap draws. Without groups it draws rows.
+            sampled unit. Without groups it is the row.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
-        bootstrap: Number of resamples behind the intervals; 0 for no intervals. At group and system
-            level the intervals need no resamples, and any number above 0 gives the same.
+        bootstrap: Number of resamples behind the intervals at dataset level if there are more
+            groups; with fewer groups, and at other levels, any number above 0 gives the same. 0 for
+            no intervals.
         seed: Seed of the resamples.
 
     Raises:
@@ -250,13 +251,11 @@ def compare(
         a: Scores, shape (n,); `None` or NaN if unscored.
         b: Other scores of the same rows, shape (n,).
         human: Ratings of the same rows, shape (n,).
-        groups: The source of each row, length n: the unit that the bootstrap draws. Without groups
-            it draws rows.
+        groups: The source of each row, length n: the sampled unit. Without groups it is the row.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
-        bootstrap: Number of resamples, at least 1. Groups of unequal size are left out one by one
-            instead (the jackknife) if there are at most this many, since resamples would vary too
-            little.
+        bootstrap: Number of resamples, at least 1. If there are at most this many groups, each is
+            left out in turn instead (the jackknife), except at group level.
         seed: Seed of the resamples; both sides see the same ones.
 
     Raises:

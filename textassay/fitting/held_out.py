@@ -47,7 +47,12 @@ from textassay.agreement.intervals import (
     number_of_groups,
     resample,
 )
-from textassay.agreement.significance import Difference, compute_agreement, difference_between
+from textassay.agreement.significance import (
+    Difference,
+    compare,
+    compute_agreement,
+    difference_between,
+)
 from textassay.arrays import Codes, Floats
 from textassay.fitting.feature_table import FeatureTable, Split
 from textassay.fitting.importance import (
@@ -75,6 +80,7 @@ from textassay.learning.training import features_for
 from textassay.runtime.base import Json
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
+from textassay.table import Estimate
 from textassay.version import __version__
 
 ENOUGH = 300
@@ -328,7 +334,7 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 def resamples_for(rows: int) -> int:
     """Return the number of resamples for intervals: 1,000, and fewer beyond 5,000 rows.
 
-    At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
+    At least 100. They show no p-value below 2 / (resamples + 1), that is .002 to .02.
     """
     return int(np.clip(5_000_000 // max(rows, 1), 100, 1000))
 
@@ -348,7 +354,7 @@ def _on_same_rows(
     names = [name for name in repeats[0][1] if all(name in values for _, values in repeats)]
     missing = np.isnan([values[name] for _, values in repeats for name in names]).any(axis=0)
     human, groups = test.human[:, column], test.groups.tolist()
-    inflation = 1.0 if is_fixed else _inflation([folds for folds, _ in repeats])
+    inflation = _inflation([folds for folds, _ in repeats])
     rows: Json = {}
     draws: dict[str, Mapping[Coefficient, Floats]] = {}
     for name in names:
@@ -362,30 +368,40 @@ def _on_same_rows(
             for folds, values in predicted
         ]
         means = {c: mean_if_all([agreement[c] for agreement in measured]) for c in COEFFICIENTS}
-        draws[name] = _mean_resamples(pairs, seed)
-        widening = inflation if is_learned and not is_fixed else 0.0
-        intervals = _intervals(means, draws[name], pairs[0], widening)
-        rows[name] = {**means, "ci": intervals, **notes.get(name, {})}
+        if not is_fixed:
+            draws[name] = _mean_resamples(pairs, seed)
+        if is_learned and not is_fixed:
+            ci = _intervals(means, draws[name], pairs[0], inflation)
+        else:
+            count = resamples_for(len(pairs[0].scores))
+            ci = compute_agreement(pairs[0], "dataset", bootstrap=count, seed=seed).ci
+        intervals = {c: list(one.ends) or None for c, one in ci.items()}
+        rows[name] = {**means, "ci": dict.fromkeys(COEFFICIENTS) | intervals, **notes.get(name, {})}
     # the same for all names
     n, count = len(pairs[0].scores), number_of_groups(pairs[0])
     counts = {
         "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
         "note": note_mostly_equal(pairs[0]),
     }  # fmt: skip
-    differences = {
-        name: {
-            c: _as_json(
-                difference_between(
-                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c],
-                    count, inflation,
-                ),
-                is_fixed=is_fixed,
+
+    def over(name: str) -> dict[Coefficient, Difference]:
+        if is_fixed:
+            a, b = (np.where(missing, np.nan, repeats[0][1][own]) for own in (EVALUATOR, name))
+            test = compare(a, b, human, groups=groups, bootstrap=resamples_for(n), seed=seed)
+            return {c: getattr(test, c) for c in COEFFICIENTS}
+        own, other = draws[EVALUATOR], draws[name]
+        return {
+            c: difference_between(
+                rows[EVALUATOR][c], rows[name][c], own[c] - other[c], count, inflation
             )
             for c in COEFFICIENTS
         }
+
+    differences = {
+        name: {c: _as_json(delta, is_fixed=is_fixed) for c, delta in over(name).items()}
         for name in names
         if name != EVALUATOR
-    }  # fmt: skip
+    }
     failed = {name: note for name, note in notes.items() if name not in rows and "failed" in note}
     return {**counts, "agreement": {**rows, **failed}, "evaluator_minus": differences}
 
@@ -404,17 +420,15 @@ def _intervals(
     means: Mapping[Coefficient, float | None],
     draws: Mapping[Coefficient, Floats],
     pairs: Pairs,
-    widening: float,
-) -> Json:
-    """Return the ends of each coefficient's interval; `widening` is 0, or the factor of errors."""
+    inflation: float,
+) -> dict[Coefficient, Estimate]:
+    """Return cross-fitted coefficients with their intervals; `inflation` is a factor of errors."""
     # below five rows there is no interval
-    errors = independent_errors(max(len(pairs.scores), 5)) if widening else {}
-    count, factor = number_of_groups(pairs), widening or 1.0
-    ends = {
-        c: coefficient_interval(means[c], draws[c], count, errors.get(c, 0.0), factor).ends
+    errors, count = independent_errors(max(len(pairs.scores), 5)), number_of_groups(pairs)
+    return {
+        c: coefficient_interval(means[c], draws[c], count, errors[c], inflation)
         for c in COEFFICIENTS
     }
-    return {c: list(span) or None for c, span in ends.items()}
 
 
 def _inflation(repeats: Sequence[Sequence[Fold]]) -> float:

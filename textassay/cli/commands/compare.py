@@ -192,7 +192,7 @@ def agreement(
     ] = None,
     aspect_map: flags.AspectPairs = None,
     bootstrap: Annotated[
-        int, syntax.option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
+        int, syntax.option("N", "Resamples, if there are more groups, for 95 % intervals; 0: none.")
     ] = 1000,
     seed: Annotated[int, syntax.option("N", "Random seed of the bootstrap.")] = 0,
     raters: Annotated[
