@@ -168,7 +168,7 @@ def test_raters_and_left_out_groups_are_explained(tmp_path):
     scores = write_lines(tmp_path / "scores.jsonl", lines)
     arguments = ("agreement", scores, people, "--raters", "--level", "group,system")
     printed = textassay(*arguments)
-    assert "2 (-1): 2 groups are averaged; 1 are left out" in printed.messages
+    assert "2 (-1): groups averaged: 2; left out, because all" in printed.messages
     assert "no interval: needs at least 6 systems, found 3" in printed.messages
     assert "3 systems" in printed.out
     assert "judge-rater" in printed.out

@@ -270,10 +270,9 @@ class AgreementTable(Displayed):
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
             first = skipped[0]
-            text = f"{first.groups_in_words}: {first.groups} groups are averaged"
             yield Note(
-                f"{text}; {first.groups_skipped} are left out because all scores or all ratings in"
-                " them are equal"
+                f"{first.groups_in_words}: groups averaged: {first.groups}; left out, because all"
+                f" scores or all ratings in them are equal: {first.groups_skipped}"
             )
         noted: dict[str, dict[str, None]] = {}
         for row in self.rows:
