@@ -139,10 +139,12 @@ def test_subsets_have_the_figures_of_their_rows_alone(tmp_path):
     assert document("agreement", only, only)["rows"] == found["subsets"]["hard"]["rows"]
 
 
-def test_rows_without_the_field_of_the_subsets_are_counted(tmp_path):
+@pytest.mark.parametrize("blank", [{}, {"set": None}, {"set": ""}, {"set": " "}])
+def test_rows_without_the_field_of_the_subsets_are_counted(blank, tmp_path):
     rows = pairs([(1, 1, "easy")] * 8 + [(1, 0, "hard")] * 4)
     for row in rows[:3]:
         del row["set"]
+        row |= blank
     data = write_lines(tmp_path / "pairs.jsonl", rows)
     for done in (
         textassay("agreement", data, data, "--by", "set"),

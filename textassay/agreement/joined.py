@@ -514,7 +514,8 @@ def _subset(example: Example, by: str | None) -> str | None:
         return None
     name = by.removeprefix("meta.")
     value = getattr(example, name) if name in ("system", "group") else example.meta.get(name)
-    return None if value is None else str(value)
+    # a blank value is missing, as in the cells of a table
+    return None if value is None else str(value).strip() or None
 
 
 def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, LabelScale]) -> None:
