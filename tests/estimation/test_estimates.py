@@ -306,8 +306,10 @@ def test_a_doubtful_p_value_of_few_sources_is_warned_of(p, groups, warned):
     table = comparison_table([row])
     doubts = [note for note in table.notes if "cannot show" in note.text]
     assert [note.warning for note in doubts] == [True] * warned
-    rare = [note.text for note in table.notes if "may show in none of these 12" in note.text]
-    assert len(rare) == (groups == 12 and not warned)
+    both = comparison_table([row, replace(row, aspect="coherence", groups=60)])
+    for notes in (table.notes, both.notes):
+        rare = [note for note in notes if "may show in none of 12" in note.text]
+        assert len(rare) == (groups == 12)
 
 
 def world(sources: int = 60, seed: int = 0, *, even: bool = True) -> Columns:

@@ -154,7 +154,7 @@ def test_a_check_against_a_baseline_says_what_few_texts_do_not_show(count, share
     after = run_of([4, 5] * (count // 2))
     (check,) = check_not_worse(after, before, by=0)
     assert check.verdict == "holds"
-    said = f": a change in {share} of all sources may show in none of these {count}"
+    said = f": a change in {share} of all sources may show in none of {count}"
     assert (said in str(check)) == bool(share)
     (worse,) = check_not_worse(before, after, by=0)
     assert (worse.verdict, worse.note) == ("fails", "")

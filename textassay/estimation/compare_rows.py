@@ -28,8 +28,8 @@ def rare_change(sources: int) -> str:
         return ""
     share = 1 - 0.05 ** (1 / sources)  # none of them has the change in 5 % of the draws
     return (
-        f"a change in {share:.0%} of all sources may show in none of these {sources}, and the"
-        " interval does not allow for it"
+        f"a change in {share:.0%} of all sources may show in none of {sources}, and the interval"
+        " does not allow for it"
     )
 
 
@@ -159,6 +159,9 @@ def comparison_table(
     for row, subset in zip(rows, subsets or [""] * len(rows), strict=True):
         prefix = f"{subset}: " if subset else ""
         notes += [note._replace(text=f"{prefix}{note.text}") for note in _notes(row)]
+    fewest = min((row.groups for row in rows if row.difference.ends), default=FEW_SOURCES)
+    if rare := rare_change(fewest):
+        notes.append(Note(rare))
     designs = [
         "independent samples" if row.paired_by is None
         else "paired by source, in part" if row.unpaired.total
@@ -224,8 +227,6 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             f" comparisons without a difference: compare {FEW_SOURCES} sources to be sure",
             warning=True,
         )
-    elif rare := rare_change(row.groups):
-        yield Note(f"{row.aspect}: {rare}")
     # a note and no warning: comparing two judges is a normal use of a comparison
     if row.signatures[0] != row.signatures[1]:
         yield Note(
