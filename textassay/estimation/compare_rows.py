@@ -21,8 +21,8 @@ they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30 sourc
 def rare_change(sources: int) -> str:
     """Return in words how rare changes that few sources do not show may be; else an empty text.
 
-    A gate of a mean allows for them, since scores end with their scale. In a comparison nearly no
-    number of sources would show a small difference then.
+    A gate on a mean allows for them. A difference may be as large as the scale in either direction,
+    so hardly any comparison of few sources would decide anything if it did.
     """
     if sources >= FEW_SOURCES:
         return ""

@@ -373,8 +373,8 @@ def _on_same_rows(
         if is_learned and not is_fixed:
             ci = _intervals(means, draws[name], pairs[0], inflation)
         else:
-            count = resamples_for(len(pairs[0].scores))
-            ci = compute_agreement(pairs[0], "dataset", bootstrap=count, seed=seed).ci
+            resamples = resamples_for(len(pairs[0].scores))
+            ci = compute_agreement(pairs[0], "dataset", bootstrap=resamples, seed=seed).ci
         intervals = {c: list(one.ends) or None for c, one in ci.items()}
         rows[name] = {**means, "ci": dict.fromkeys(COEFFICIENTS) | intervals, **notes.get(name, {})}
     # the same for all names
