@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import sys
 from collections.abc import Iterator
@@ -149,6 +151,14 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.json", '[{"output": "x"}, {', "line 1: broken JSON"),
     ("data.ods", "", "unknown format"),
     ("data.parquet.gz", "", "unknown format"),
+    ("data.jsonl.zst", b"\x28\xb5\x2f\xfd\x04", "is compressed with zstd; unpack it first"),
+    ("data.csv", b"\x28\xb5\x2f\xfd\x04", "is compressed with zstd; unpack it first"),
+    ("data.csv", gzip.compress(b"output\nx\n"), "is compressed with gzip; let its name end in .gz"),
+    ("data.jsonl.bz2", bz2.compress(b"x"), "is compressed with bzip2; unpack it first"),
+    ("data.json", lzma.compress(b"[]"), "is compressed with xz; unpack it first"),
+    ("data.feather", b"ARROW1\0\0\xff\xff\xff\xff", "is an Arrow file; save it as .parquet"),
+    ("data.arrow", b"\xff\xff\xff\xff\x78\0\0\0", "is an Arrow stream; save it as"),
+    ("data.csv", b"PK\x03\x04\x14\0", "a zip archive or a workbook; unpack it, or save it as"),
     ("data.jsonl", '[\n{"output": "x"}\n]', "jq -c '.[]'"),
     ("data.jsonl", '{\n"output": "x"\n}', "jq -c ."),
     ("data.jsonl", "\n\n", "contains no examples"),
@@ -556,6 +566,8 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
     "headings with blanks": (b" id , output ,human.c\na,x, 4.5 \n", 4.5),
     "UTF-16": ("id\toutput\thuman.c\na\tx\t4.5\n".encode("utf-16"), 4.5),
     "UTF-16 without a mark": ("id,output,human.c\na,x,4.5\n".encode("utf-16-be"), 4.5),
+    "UTF-32": ("id,output,human.c\na,x,4.5\n".encode("utf-32"), 4.5),
+    "UTF-32 without a mark": ("id,output,human.c\na,x,4.5\n".encode("utf-32-le"), 4.5),
     "percentages": (b"id;output;human.c\na;x;85 %\n", 0.85),
     "percentages with commas": (b"id;output;human.c\na;x;12,5%\n", 0.125),
     "bars": (b"id|output|human.c\na|x|4.5\n", 4.5),

@@ -30,6 +30,7 @@ from textassay.runtime.data.separated import (
     TableFile,
     below_titles,
     check_unique_columns,
+    what_it_is,
 )
 from textassay.runtime.errors import DataError
 
@@ -359,6 +360,9 @@ def _short_path(path: Path) -> str:
 
 
 def _open_file(path: Path) -> RowSource:
+    suffix = _suffix(path)
+    # these two formats are compressed already
+    is_packed_twice = suffix in (".parquet", ".xlsx") and path.suffix.lower() == ".gz"
     try:
         if path.is_dir():
             inside = ", ".join(
@@ -374,19 +378,17 @@ def _open_file(path: Path) -> RowSource:
                 if not path.exists()
                 else f"{path}: is not a file"
             )
+        if suffix not in (*_FORMATS, ".tsv") or is_packed_twice:
+            binary = "" if is_packed_twice else what_it_is(path)
+            raise DataError(
+                f"{path}: {binary}"
+                if binary
+                else f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
+                " .parquet or .xlsx"
+            )
     except OSError as error:
         raise DataError(f"{_short_path(path)}: cannot be read: {error.strerror}") from error
-    suffix = _suffix(path)
-    if suffix == ".tsv":
-        return Csv(path, "\t")
-    # these two formats are compressed already
-    is_packed_twice = suffix in (".parquet", ".xlsx") and path.suffix.lower() == ".gz"
-    if suffix not in _FORMATS or is_packed_twice:
-        raise DataError(
-            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
-            " .parquet or .xlsx"
-        )
-    return _FORMATS[suffix](path)
+    return Csv(path, "\t") if suffix == ".tsv" else _FORMATS[suffix](path)
 
 
 def _suffix(path: Path) -> str:

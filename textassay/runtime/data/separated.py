@@ -93,8 +93,8 @@ MAX_LINE = 64 * 2**20
 """Maximum bytes of a line, unpacked; a longer line is a mistake or an attack."""
 
 
-class _Utf16Lines:
-    """The lines of a file in UTF-16, in UTF-8."""
+class _WideLines:
+    """The lines of a file in UTF-16 or UTF-32, in UTF-8."""
 
     def __init__(self, file: IO[bytes], encoding: str) -> None:
         self._text = io.TextIOWrapper(file, encoding, newline="")
@@ -104,17 +104,46 @@ class _Utf16Lines:
         return self._text.readline(size).encode("utf-8", "surrogatepass")
 
 
-def _recode(file: IO[bytes]) -> IO[bytes] | _Utf16Lines:
-    """Return a file in UTF-16, which may lack a byte order mark, as one in UTF-8."""
-    head = file.read(2)
+def _recode(file: IO[bytes]) -> IO[bytes] | _WideLines:
+    """Return a file in UTF-16 or UTF-32, which may lack a byte order mark, as one in UTF-8."""
+    head = file.read(4)
     file.seek(0)
-    # Excel writes it as Unicode Text, PowerShell by default. Texts in UTF-8 have no NUL, and the
-    # first character of a table is seldom beyond Latin-1.
-    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return _Utf16Lines(file, "utf-16")
-    if b"\0" in head:
-        return _Utf16Lines(file, "utf-16-be" if head[:1] == b"\0" else "utf-16-le")
+    # Excel writes UTF-16 as Unicode Text, PowerShell by default. Texts in UTF-8 have no NUL, and
+    # the first character of a table is seldom beyond Latin-1.
+    if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return _WideLines(file, "utf-32")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _WideLines(file, "utf-16")
+    if b"\0" in head[:2]:
+        width, order = 32 if head.count(0) == 3 else 16, "be" if head[:1] == b"\0" else "le"
+        return _WideLines(file, f"utf-{width}-{order}")
     return file
+
+
+def what_it_is(path: Path) -> str:
+    """Return what a file is, with advice, if it is known not to be text; empty for text.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(16)
+    unpack = "unpack it first"
+    convert = "save it as .parquet or .csv, or give its table in Python"
+    kinds = {
+        b"\x28\xb5\x2f\xfd": ("compressed with zstd", unpack),
+        b"\xfd7zXZ\0": ("compressed with xz", unpack),
+        b"BZh91AY&SY": ("compressed with bzip2", unpack),
+        b"\x1f\x8b": ("compressed with gzip", "let its name end in .gz"),
+        b"PK\x03\x04": ("a zip archive or a workbook", "unpack it, or save it as .xlsx"),
+        b"\xd0\xcf\x11\xe0": ("a workbook of old Excel", "save it as .xlsx"),
+        b"PAR1\x15": ("a parquet file", "let its name end in .parquet"),
+        b"ARROW1\0\0": ("an Arrow file", convert),
+        b"\xff\xff\xff\xff": ("an Arrow stream", convert),
+        b"SQLite format 3\0": ("an SQLite database", convert),
+    }
+    known = next((kind for begin, kind in kinds.items() if head.startswith(begin)), None)
+    return f"is {'; '.join(known)}" if known else ""
 
 
 class TableFile(RowSource):
@@ -141,6 +170,8 @@ class TableFile(RowSource):
         if self.path.suffix.lower() == ".gz":
             # A GzipFile has every method of IO[bytes] that is used here.
             return gzip.open(self.path, "rb")  # type: ignore[return-value]
+        if binary := what_it_is(self.path):
+            raise DataError(f"{self.name}: {binary}")
         return self.path.open("rb")
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
@@ -161,7 +192,9 @@ class TableFile(RowSource):
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
         except UnicodeDecodeError as error:
-            raise DataError(f"{self.name}: broken UTF-16 after line {number}: {error}") from error
+            raise DataError(
+                f"{self.name}: broken {error.encoding[:6].upper()} after line {number}: {error}"
+            ) from error
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
 
