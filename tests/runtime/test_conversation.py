@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.chat_formats import read_messages
+from textassay.runtime.chat_formats import looks_like_messages, read_messages
 from textassay.runtime.conversation import (
     ANSWER_BELOW,
     conversation_pieces,
@@ -59,12 +59,25 @@ SAID = {
 }
 SEARCH = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "q"}}
 MCP = {"type": "mcp_call", "id": "m", "name": "add", "arguments": "1"}
+AI_SDK = {"toolCallId": "c", "toolName": "add"}
 PARTS: list[tuple[str, list[Any], list[str]]] = [
     ("a hosted tool", [SEARCH, SAID], ['web_search_call({"action": {"query": "q"}})', "Yes."]),
     ("its results", [SEARCH | {"type": "file_search_call", "results": [{"text": "R"}]}, SAID],
      ['file_search_call({"action": {"query": "q"}})', "R", "Yes."]),
     ("an MCP call", [MCP | {"output": "2"}, SAID], ["add(1)", "2", "Yes."]),
     ("a failed one", [MCP | {"error": "down"}, SAID], ["add(1)", "down", "Yes."]),
+    ("a failed one with an empty output",
+     [MCP | {"output": "", "error": {"message": "down"}}, SAID], ["add(1)", "error: down", "Yes."]),
+    ("a failed one with half an output", [MCP | {"output": "2", "error": "cut"}, SAID],
+     ["add(1)", "2\nerror: cut", "Yes."]),
+    ("a failed one of AI SDK", [{"role": "assistant", "content": [
+        AI_SDK | {"type": "tool-call", "input": "1"},
+        AI_SDK | {"type": "tool-error", "input": "1", "error": "down"},
+        {"type": "text", "text": "Yes."}]}],
+     ["add(1)", "error: down", "Yes."]),
+    ("one of AI SDK that was denied", [{"role": "assistant", "content": [
+        AI_SDK | {"type": "tool-call", "input": "1"}, AI_SDK | {"type": "tool-output-denied"},
+        {"type": "text", "text": "Yes."}]}], ["add(1)", "error: denied", "Yes."]),
     ("a custom call", [{"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "x"},
                        {"type": "custom_tool_call_output", "call_id": "c", "output": "2"}, SAID],
      ["run(x)", "2", "Yes."]),
@@ -234,3 +247,13 @@ def test_a_context_of_ones_own_stays_beside_its_passages() -> None:
         for part in readable_parts(None, example.context, (), example.passages, "a", most=99)
     ]
     assert kinds == [("context", "My words."), ("passages", "")]
+
+
+@pytest.mark.parametrize("kind", ["phone_call", "video-call", "margin call", "roll_call"])
+def test_objects_that_have_the_type_of_another_call_are_no_calls_of_tools(kind: str) -> None:
+    """Nor are they messages, though they have an id and a state."""
+    record = {"type": kind, "id": 3, "status": "done", "text": "We spoke."}
+    assert not looks_like_messages([record])
+    message = {"role": "assistant", "content": [record]}
+    assert [m.calls for m in read_messages([USER, message])] == [(), ()]
+    assert looks_like_messages([{"type": kind, "call_id": "c"}])

@@ -52,8 +52,14 @@ READ_IN_MESSAGES = frozenset({
 })  # fmt: skip
 """Fields of messages that are read: parts that a judge is shown, and those that name their kind.
 `source` is Inspect's name for the author."""
-_CALLS = ("call", "tooluse", "toolinvocation", "executablecode")
-_RESULTS = ("toolresult", "functionresponse", "calloutput", "codeexecutionresult")
+_CALLS = (
+    "toolcall", "functioncall", "searchcall", "interpretercall", "computercall", "mcpcall",
+    "shellcall", "patchcall", "generationcall", "tooluse", "toolinvocation", "executablecode",
+)  # fmt: skip
+_RESULTS = (
+    "toolresult", "functionresponse", "calloutput", "codeexecutionresult", "toolerror",
+    "tooloutputdenied",
+)  # fmt: skip
 _NOT_SHOWN = (
     "reasoning", "thinking", "redactedthinking", "reasoningcontent", "stepstart", "cachepoint",
     "itemreference", "compaction", "mcpapprovalrequest", "mcpapprovalresponse",
@@ -269,7 +275,7 @@ def is_response_item(item: Mapping[str, Any]) -> bool:
     """Return whether an object is an item of OpenAI's responses other than a message."""
     kind = plain_name(str(item.get("type")))
     is_known = kind.endswith((*_CALLS, *_RESULTS)) or kind in (*_NOT_SHOWN, "mcplisttools")
-    # other objects may have the type of a call, such as `phone_call`, but items have an id
+    is_known |= kind.endswith("call") and "call_id" in item  # of a tool that is not known here
     always = ("functioncall", "functioncalloutput", "reasoning")
     is_item = kind in always or not {"id", "call_id", "status"}.isdisjoint(item)
     return is_known and is_item and "role" not in item
@@ -369,11 +375,16 @@ def _text_with_fields(
     attached = [*attached, *_attached_images(item)]
     if attached and images is not None:  # Ollama's messages, and AI SDK's
         text = "\n".join([*(images.mark(_as_part(image)) for image in attached), text])
-    error = item.get("error")
-    if role == "tool" and error:
-        message = error.get("message") if isinstance(error, Mapping) else error
-        text = "\n".join(part for part in (text, f"error: {message}") if part)
-    return text
+    return _with_error(text, item.get("error")) if role == "tool" else text
+
+
+def _with_error(text: str, error: Any) -> str:
+    """Return the result of a tool with the error that is reported beside it, if there is one."""
+    if not error:
+        return text
+    message = error.get("message") if isinstance(error, Mapping) else None
+    message = message or (error if isinstance(error, str) else as_json_text(error))
+    return "\n".join(part for part in (text, f"error: {message}") if part)
 
 
 def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -517,8 +528,8 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
             f"a call should be the name of a tool, or an object with it, not {short_repr(call)}"
         )
     call = _inner({k: v for k, v in call.items() if v is not None}, "tool_call")
-    outcomes = ("output", "result", "outputs", "results", "error", "errorText")
-    about = ("type", "id", "call_id", "toolCallId", "status", "state", *outcomes)
+    outcomes, errors = ("output", "result", "outputs", "results"), ("error", "errorText")
+    about = ("type", "id", "call_id", "toolCallId", "status", "state", *outcomes, *errors)
     inner = _inner(call, "function")
     if not (name := _own_name(inner)):
         others = (*_ARGUMENTS, *about)
@@ -536,6 +547,10 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
     output = next((both[key] for key in outcomes if both.get(key) is not None), None)
     if call.get("type") == "image_generation_call" and output is not None:
         output = {"type": "image", "data": output}
+    error = next((both[key] for key in errors if both.get(key)), None)
+    # a call that only failed has its error for its result
+    result = error if output is None else output
+    text = None if result is None else message_text(result, images)
     ids = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId")
     return (
         ToolCall(
@@ -543,7 +558,7 @@ def read_call(call: Any, images: ImageReader | None = None) -> tuple[ToolCall, s
             arguments=as_json_text(arguments),
             id=_text_or_none(next((both[key] for key in ids if both.get(key)), None)),
         ),
-        None if output is None else message_text(output, images),
+        text if text is None or output is None else _with_error(text, error),
     )
 
 
@@ -570,9 +585,11 @@ def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> Convers
     if isinstance(content, Mapping) and content.keys() == {"type", "value"}:  # AI SDK
         content = content["value"]
     is_object = isinstance(content, Mapping) and not is_image_part(content)
+    text = as_json_text(content) if is_object else message_text(content, images)
+    is_denied = plain_name(str(part.get("type"))).endswith("denied")
     return ConversationMessage(
         role="tool",
-        content=as_json_text(content) if is_object else message_text(content, images),
+        content=_with_error(text, part.get("error") or ("denied" if is_denied else None)),
         name=_text_or_none(part.get("name") or part.get("toolName")),
         call_id=_text_or_none(call_id),
     )
