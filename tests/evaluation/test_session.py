@@ -11,6 +11,7 @@ import pytest
 
 from tests.virtual_time import run_virtual
 from textassay import evaluate
+from textassay.agents.prompt_template import TaskNeed
 from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
 from textassay.evaluation.opening import open_models, open_store, open_tools
 from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
@@ -160,7 +161,7 @@ async def test_the_traits_of_a_foreign_method_count() -> None:
         traits = MethodTraits(shows_images=False)
 
     class Demanding(ForeignMethod):
-        traits = MethodTraits(check_data=refuse, needs={"fluency": ("context",)})
+        traits = MethodTraits(check_data=refuse, needs={"fluency": (TaskNeed.CONTEXT,)})
 
     with pytest.raises(CapabilityError, match="the method foreign accepts only texts"):
         await evaluate([PICTURE], method=Blind())

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache, cached_property, lru_cache
 from itertools import chain, repeat
 from typing import Annotated, Any, Literal, NamedTuple
@@ -37,8 +38,19 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
-TaskNeed = Literal["source", "context", "references", "source or context"]
-"""What an aspect may need of an example."""
+
+class TaskNeed(StrEnum):
+    """What an aspect may need of an example."""
+
+    SOURCE = "source"
+    CONTEXT = "context"
+    REFERENCES = "references"
+    SOURCE_OR_CONTEXT = "source or context"
+
+    @property
+    def field(self) -> str:
+        """The field that an example without it is told to have; of two, either would do."""
+        return "source" if self is TaskNeed.SOURCE_OR_CONTEXT else self.value
 
 
 class Task(Message):
@@ -86,11 +98,11 @@ class Task(Message):
 
 def has_field(example: Example, need: TaskNeed) -> bool:
     """Return whether an example has what an aspect needs, in its fields, messages or images."""
-    if need == "source or context":
-        return has_field(example, "source") or has_field(example, "context")
-    if need == "references":
+    if need == TaskNeed.SOURCE_OR_CONTEXT:
+        return has_field(example, TaskNeed.SOURCE) or has_field(example, TaskNeed.CONTEXT)
+    if need == TaskNeed.REFERENCES:
         return any(text.strip() for text in example.references)
-    if need == "context":
+    if need == TaskNeed.CONTEXT:
         # the results of tools are the context of an agent's answer
         texts = [m.content for m in example.messages if m.role == "tool"]
         texts += [passage.text for m in example.messages for passage in m.passages]

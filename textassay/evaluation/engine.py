@@ -123,7 +123,11 @@ class EvaluationEngine:
         traits = traits_of(method)
         self._is_joint, self._aspects = traits.judges_jointly, tuple(method.aspects)
         judged = {aspect.member_of or aspect.name for aspect in self._aspects}
-        self._needs = {name: needed for name, needed in traits.needs.items() if name in judged}
+        self._needs = {
+            name: tuple(map(TaskNeed, needed))
+            for name, needed in traits.needs.items()
+            if name in judged
+        }
         self.workers = max(1, workers)
         """Examples in progress at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
@@ -395,7 +399,7 @@ def unmet_needs(
     }
     return {
         aspect.label: Score.unscored(
-            f"Missing{fields[0].split()[0].capitalize()}",
+            f"Missing{fields[0].field.capitalize()}",
             f"{aspect.name} is judged by the {fields[0]}, which the example does not have"
             f"{_candidates(example, fields[0])}",
             outcome="abstained",
@@ -409,11 +413,10 @@ def unmet_needs(
 def _candidates(example: Example, need: TaskNeed) -> str:
     """Name the columns that may contain what is missing."""
     names = [name for name, value in example.meta.items() if is_running_text(value)]
-    if need == "context" and example.references:
+    if need == TaskNeed.CONTEXT and example.references:
         names.insert(0, "references")
     holders = " or ".join(names[:3])
-    field = need.split()[0]
-    return f"; if {holders} contains it, map it: fields={{NAME: {field!r}}}" if names else ""
+    return f"; if {holders} contains it, map it: fields={{NAME: {need.field!r}}}" if names else ""
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
