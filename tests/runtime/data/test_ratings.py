@@ -3,12 +3,14 @@
 import io
 import json
 import math
+from typing import Any
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.runtime.data.rows import complaint
 from textassay.agreement.records import read_judge
 from textassay.runtime.column_names import RATERS
 from textassay.runtime.data.dataset import Examples
@@ -517,3 +519,38 @@ def test_no_rating_is_lost_where_two_raters_have_one_name() -> None:
     row = {"output": "x", "annotators": {"c": {"a.x": 3, "a_x": 1}}}
     with pytest.raises(DataError, match=r"row 1, field 'annotators.c': has a second rater 'a_x'"):
         list(Examples([row]))
+
+
+RATERS_FIRST: list[tuple[dict[str, Any], str]] = [
+    ({"annotators": {"r1": {"coherence": 4}}}, "annotators.r1"),
+    ({"annotators": {"rater_1": {"c": 4}, "rater_2": {"c": 5}}}, "annotators.rater_"),
+    ({"annotators": {"0": {"c": 4}, "1": {"d": 5}}}, "annotators."),
+    ({"human": {"c": 4.5}, "annotators": {"ann": {"c": 4}, "bob": {"c": 5}}}, "annotators."),
+    ({"human.c": 4.5, "annotators": {"ann": {"c": 4}}}, "annotators.ann"),
+]
+
+
+@pytest.mark.parametrize(("row", "field"), RATERS_FIRST)
+def test_raters_before_aspects_are_refused(row: dict[str, Any], field: str) -> None:
+    """They would be read as aspects."""
+    refusal = complaint([{"id": "a", "output": "x", **row}])
+    assert f"field '{field}" in refusal
+    assert "aspects come first: {" in refusal
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"annotators": {"coherence": {"r1": 4}}},
+        {"annotators": {"c": {"ann": 4}, "d": {"bob": 4}}},
+        {"annotators": {"r1": {"r1": 4, "r2": 5}}},
+        {"human": {"c": 4.5}, "annotators": {"d": {"ann": 4}}},
+        {"human": {"c": 4.5}, "annotators": {"c": {"ann": 4}}},
+        {"annotators.r1.ann": 4},
+    ],
+)
+def test_aspects_before_raters_are_read(row: dict[str, Any]) -> None:
+    """Whatever their names are."""
+    (example,) = Examples([{"id": "a", "output": "x", **row}])
+    assert all(len(ratings) <= 2 for ratings in example.annotators.values())
+    assert example.annotators

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.column_names import ITEMS, RATERS, columns_named, plain_name
@@ -13,6 +13,19 @@ from textassay.runtime.data.numerals import DecimalMark, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
+
+
+class _Columns(NamedTuple):
+    """The columns by which rows are joined."""
+
+    id_: str
+    rater: str
+    aspect_and_value: Sequence[str]
+    """The two columns of a table with a row per rating; empty without both."""
+    names_text: bool
+    """Whether `id_` is mapped to `id` or called so; any other may name a question, say."""
+    is_rater_mapped: bool
+    is_pair: bool
 
 
 def one_row_per_example(
@@ -32,44 +45,64 @@ def one_row_per_example(
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
         return None
+    columns = _find_columns(first, fields)
+    if columns is None:
+        return None
+    is_sure = columns.is_rater_mapped or columns.aspect_and_value
+    if is_sure or _texts_have_several_rows(table, columns, first, fixed_columns):
+        return RowsByRater(table, columns, fields, labels, fixed_columns)
+    return None
+
+
+def _find_columns(first: Mapping[str, Any], fields: Mapping[str, str]) -> _Columns | None:
+    """Return the columns of a table by its first row; `None` without raters or ids.
+
+    Without ids, it is unknown which rows belong together.
+    """
     unmapped = [key for key in first if isinstance(key, str) and key not in fields]
-    mapped_ids = [key for key, ours in fields.items() if ours == "id"]
-    id_ = next((key for key in (*mapped_ids, *columns_named(ITEMS, unmapped)) if key in first), "")
-    named = [key for key, ours in fields.items() if ours == RATER]
-    by_name = columns_named(RATERS, unmapped)
-    rater = next((key for key in (*named, *by_name) if key in first), "")
-    # With a column of raters but no ids, it is unknown which rows belong together.
-    if not rater or id_ not in first:
+
+    def find(ours: str, names: Sequence[str]) -> str:
+        mapped = [key for key, target in fields.items() if target == ours]
+        return next((key for key in (*mapped, *columns_named(names, unmapped)) if key in first), "")
+
+    id_, rater = find("id", ITEMS), find(RATER, RATERS)
+    if not (id_ and rater):
         return None
-    ours = {fields.get(key, key).removeprefix("meta.") for key in (*fields, *unmapped)}
     # `textassay ratings export csv` writes an aspect and its value in columns of these names
-    aspect_and_value = columns_named(("aspect", "value"), unmapped)
-    is_long = len(aspect_and_value) == 2
-    joined = RowsByRater(
-        table, rater, id_, fields, labels, fixed_columns,
-        aspect_and_value=aspect_and_value if is_long else (), is_pair=OTHER_OUTPUT in ours,
+    long = columns_named(("aspect", "value"), unmapped)
+    return _Columns(
+        id_, rater, long if len(long) == 2 else (),
+        names_text=fields.get(id_) == "id" or plain_name(id_) == "id",
+        is_rater_mapped=fields.get(rater) == RATER,
+        is_pair=OTHER_OUTPUT in {o.removeprefix("meta.") for o in (*fields.values(), *unmapped)},
     )  # fmt: skip
-    if rater in named or is_long:
-        return joined
-    is_id = id_ in mapped_ids or plain_name(id_) == "id"
+
+
+def _texts_have_several_rows(
+    table: RowSource,
+    columns: _Columns,
+    first: Mapping[str, Any],
+    fixed_columns: Callable[[Sequence[str]], Collection[str]],
+) -> bool:
+    """Return whether ids repeat, and no id that may name a question has rows with other texts."""
     try:
-        fixed = () if is_id else fixed_columns([key for key in first if key != rater])
+        others = [key for key in first if key != columns.rater]
+        fixed = () if columns.names_text else fixed_columns(others)
     except FieldError:  # refused where rows are read, like rows of other kinds
-        return None
-    # a table with one row per text and a rater's name needs no joining
+        return False
     texts: dict[str, list[Any]] = {}
     repeats = False
     for _, row in table.rows():
         if not isinstance(row, Mapping):
-            return None
+            return False
         of_row = [row.get(key) for key in fixed]
-        of_first = texts.setdefault(str(row.get(id_)), of_row)
+        of_first = texts.setdefault(str(row.get(columns.id_)), of_row)
         if any(a and b and a != b for a, b in zip(of_row, of_first, strict=True)):
-            return None
+            return False
         repeats = repeats or of_first is not of_row
-        if repeats and is_id:
+        if repeats and columns.names_text:
             break
-    return joined if repeats else None
+    return repeats
 
 
 class RowsByRater(RowSource):
@@ -81,18 +114,15 @@ class RowsByRater(RowSource):
     def __init__(
         self,
         table: RowSource,
-        rater: str,
-        id_: str,
+        columns: _Columns,
         fields: Mapping[str, str],
         labels: LabelReader,
         fixed_columns: Callable[[Sequence[str]], Collection[str]],
-        *,
-        aspect_and_value: Sequence[str],
-        is_pair: bool,
     ) -> None:
-        self._table, self._rater, self._id, self._fields = table, rater, id_, fields
+        self._table, self._fields = table, fields
+        self._id, self._rater = columns.id_, columns.rater
         self._labels, self._fixed_columns = labels, fixed_columns
-        self._aspect_and_value, self._is_pair = aspect_and_value, is_pair
+        self._aspect_and_value, self._is_pair = columns.aspect_and_value, columns.is_pair
         self._percents = PercentColumns()
         self.name = table.name
         self.unit = table.unit
@@ -103,7 +133,7 @@ class RowsByRater(RowSource):
             key: ours
             for key, ours in fields.items()
             if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
-        } | {id_: "id"}
+        } | {self._id: "id"}
         """The part of the field map that applies to the joined rows."""
 
     def rows(self) -> Iterator[Numbered]:

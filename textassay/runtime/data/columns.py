@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.runtime.chat_formats import has_unnamed_tool, short_repr
-from textassay.runtime.column_names import GENERIC, names_rater, plain_name
+from textassay.runtime.column_names import GENERIC, RATERS, names_rater, plain_name
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
@@ -561,6 +561,7 @@ def _raters_as_columns(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
     named = {name: by for name, by in row["annotators"].items() if isinstance(by, Mapping)}
     if not named:
         return row
+    _check_aspects_first(named, row)
     columns: dict[Any, Any] = {}
     for name, by_rater in named.items():
         for rater, rating in by_rater.items():
@@ -570,6 +571,29 @@ def _raters_as_columns(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
             columns[column] = rating
     others = {name: by for name, by in row["annotators"].items() if name not in named}
     return {**row, "annotators": others, **columns}
+
+
+def _check_aspects_first(named: Mapping[Any, Mapping[Any, Any]], row: Mapping[Any, Any]) -> None:
+    """Refuse ratings by rater and aspect, whose raters would be read as aspects."""
+    inner = {str(name): rater for rater, by_name in named.items() for name in by_name}
+    means = row.get("human")
+    rated = {*(means if isinstance(means, Mapping) else ())}
+    rated |= {str(key).removeprefix("human.") for key in row if str(key).startswith("human.")}
+    are_raters = all(map(_is_numbered_rater, named)) and not any(map(_is_numbered_rater, inner))
+    are_rated = rated.isdisjoint(named) and not rated.isdisjoint(inner)
+    if inner and (are_raters or are_rated):
+        aspect, rater = next(iter(inner.items()))
+        raise FieldError(
+            f"annotators.{rater}",
+            f"seems to be a rater, and {aspect!r} an aspect; aspects come first:"
+            f' {{"{aspect}": {{"{rater}": ...}}}}, or a field annotators.ASPECT.RATER each',
+        )
+
+
+def _is_numbered_rater(name: Any) -> bool:
+    plain = plain_name(str(name))
+    word = plain.rstrip("0123456789")
+    return word != plain and word in {"", "r", "a", *map(plain_name, RATERS)}
 
 
 def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]:
