@@ -26,6 +26,7 @@ from textassay.table import (
     to_markdown,
     to_terminal,
     to_text,
+    with_noun,
 )
 
 COLUMNS = (
@@ -194,3 +195,12 @@ def test_the_whole_interval_decides_on_which_side_of_a_limit_it_is():
     found = Estimate(2.0, 1.0, 3.0)
     assert (found.is_above(0.9), found.is_above(1.0)) == (True, False)
     assert (found.is_below(3.1), found.is_below(3.0)) == (True, False)
+
+
+def test_nouns_agree_with_their_number() -> None:
+    """One is one, and criteria have their own plural."""
+    assert [with_noun(1, "text"), with_noun(0, "text")] == ["1 text", "0 texts"]
+    assert [with_noun(1, "criterion"), with_noun(2000, "criterion")] == [
+        "1 criterion",
+        "2,000 criteria",
+    ]

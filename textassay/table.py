@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+def with_noun(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 text`, `2 texts`, `3 criteria`."""
+    plural = noun.removesuffix("on") + "a" if noun.endswith("criterion") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
 ColumnKind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
 """Kind of a column; a share is printed in percent, and only HTML shows pictures (SVG)."""
 

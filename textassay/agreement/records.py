@@ -23,6 +23,7 @@ from textassay.runtime.messages import Example, Score
 from textassay.runtime.rubric import criterion_id, criterion_names
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, kept_rows, read_manifest
+from textassay.table import with_noun
 
 _log = logging.getLogger(__name__)
 
@@ -340,9 +341,9 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
         yield number, row
     if again:
         _log.warning(
-            "%s scores %d texts again, such as %s; the last score counts",
+            "%s scores %s again, such as %s; the last score counts",
             file,
-            len(again),
+            with_noun(len(again), "text"),
             again[0],
         )
 

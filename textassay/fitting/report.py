@@ -19,7 +19,17 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
-from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, more_rows, to_text
+from textassay.table import (
+    Cell,
+    Column,
+    Displayed,
+    Estimate,
+    Note,
+    Table,
+    more_rows,
+    to_text,
+    with_noun,
+)
 from textassay.version import __version__
 
 if TYPE_CHECKING:
@@ -188,8 +198,8 @@ def _layer(layer: Json) -> Table:
         Column("expanded", "taken apart for the next layer"),
     )  # fmt: skip
     title = (
-        f"alignment, layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator"
-        f" {layer['aggregator']}"
+        f"alignment, layer {layer['layer']}: {with_noun(len(layer['criteria']), 'criterion')},"
+        f" aggregator {layer['aggregator']}"
     )
     if layer["agreement"]["pearson"] is not None:
         title += f", held-out Pearson / Spearman {_both(layer['agreement'])}"

@@ -14,7 +14,7 @@ from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import label_scales
-from textassay.table import Column, Table, to_terminal
+from textassay.table import Column, Table, to_terminal, with_noun
 
 if TYPE_CHECKING:
     from textassay.annotate.ratings import Answers, CollectedRatings
@@ -104,7 +104,7 @@ def annotate(
                     await _watch(ratings)
             # Ctrl-C, which is how a study usually ends
             except asyncio.CancelledError:
-                say(f"{len(ratings.answers)} answers are in {out}")
+                say(f"{out} has {with_noun(len(ratings.answers), 'answer')}")
                 raise
         return 0
 
@@ -128,7 +128,7 @@ async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, r
             token = await ratings.new_token(rater)
             say(f"{rater.name}: {address}/rate/{token}")
     elif ratings.raters:
-        say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
+        say(f"links kept: {len(ratings.raters)}; --new-links makes new ones")
     while len(ratings.raters) < raters:
         rater, token = await ratings.add_rater()
         say(f"{rater.name}: {address}/rate/{token}")
@@ -162,7 +162,7 @@ async def _watch(ratings: CollectedRatings) -> None:
             await asyncio.sleep(10)
             if len(ratings.answers) != count:
                 count = len(ratings.answers)
-                say(f"{count} answers")
+                say(with_noun(count, "answer"))
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             table = agreement_table(ratings.snapshot())
@@ -229,8 +229,8 @@ def import_ratings(
         rows = interchange.with_examples(rows, examples)
     write_rows(out, rows)
     aspects = ", ".join(dict.fromkeys(name for row in rows for name in row["annotators"]))
-    raters = len(rows[0]["raters"])
-    say(f"{len(rows)} examples rated on {aspects} by {raters} raters are in {out}")
+    raters, verb = with_noun(len(rows[0]["raters"]), "rater"), "is" if len(rows) == 1 else "are"
+    say(f"{with_noun(len(rows), 'example')} rated on {aspects} by {raters} {verb} in {out}")
 
 
 @command("agreement", group="ratings")
@@ -313,9 +313,12 @@ def import_results(
     Examples(imported.rows).check()
     write_rows(out, imported.rows)
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
-    say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    examples = with_noun(len(imported.rows), "example")
+    say(f"wrote {examples} to {out}; metrics: {', '.join(names) or 'none'}")
     columns = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))
     if columns:
         say(f"kept in meta, which no judge sees: {', '.join(columns)}")
     if imported.empty:
-        say(f"{imported.empty} results without an answer were left out", style="yellow")
+        verb = "was" if imported.empty == 1 else "were"
+        results = with_noun(imported.empty, "result")
+        say(f"{results} without an answer {verb} left out", style="yellow")

@@ -11,6 +11,7 @@ from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.runtime.errors import ConfigurationError
+from textassay.table import with_noun
 
 
 @command("export", panel=Heading.LOOKING)
@@ -45,7 +46,7 @@ def export(
     examples = open_examples(run, data, group)
     if out is not None:
         count = export_scores(run, cast("Format", form), out, data=examples, trace=trace)
-        say(f"wrote {count} records to {out}")
+        say(f"wrote {with_noun(count, 'record')} to {out}")
         return
     assert to is not None
     sent_scores = run_async(send_scores(run, cast("Server", form), to, data=examples, trace=trace))

@@ -58,7 +58,7 @@ def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
         return _from_span
     if keys >= {"id", "input", "messages", "output"} and keys & {"scores", "epoch", "target"}:
         return _from_sample
-    if "actual_output" in keys and "retrieval_context" in keys:
+    if {"actual_output", "retrieval_context"} <= {*map(_snake_case, keys)}:
         return _from_test_case
     if {"conversations", "system"} <= keys:
         return _from_sharegpt
@@ -401,7 +401,8 @@ def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
 
 def _from_test_case(row: ExportRow) -> ExportRow:
     """Read a test case of DeepEval, whose passages are joined by `|` in .jsonl and .csv files."""
-    fields = dict(row)
+    ours = ("actual_output", "retrieval_context")
+    fields = {snake if (snake := _snake_case(k)) in ours else k: v for k, v in row.items()}
     if not fields["actual_output"]:
         raise FieldError(
             "actual_output",
@@ -691,7 +692,11 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
 
 def _in_snake_case(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with `retrieval_context` for `retrievalContext`: DeepEval writes both."""
-    return {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in values.items()}
+    return {_snake_case(name): value for name, value in values.items()}
+
+
+def _snake_case(name: str) -> str:
+    return re.sub("(?=[A-Z])", "_", name).lower()
 
 
 _OF_THE_HARNESS = {
