@@ -25,6 +25,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import (
     AgentExited,
     AuthenticationFailed,
+    BudgetReached,
     ConfigurationError,
     DataError,
     ModelNotFound,
@@ -151,6 +152,28 @@ async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
     assert usage["calls"] == calls == server.counters.requests == 12
     cost = (usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
     assert usage["cost"] == pytest.approx(cost)
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+async def test_a_spent_budget_is_a_short_error_that_says_how_to_go_on(
+    folder, mock_server, tmp_path
+):
+    server, out = await mock_server(), folder and tmp_path / folder
+
+    async def begin(max_cost: float | None) -> Run:
+        settings = Settings(api_base=server.url, price=(1000, 1000), max_cost=max_cost)
+        return await evaluate(
+            pd.DataFrame(ROWS), **RATED, model="direct/mock", out=out, settings=settings,
+            resume=bool(out),
+        )  # fmt: skip
+
+    with pytest.raises(BudgetReached) as caught:
+        await begin(0.6)
+    assert "graph.py" not in {Path(entry.path).name for entry in caught.traceback}
+    [advice] = caught.value.__notes__
+    assert ("textassay resume" in advice) if out else ("out=" in advice)
+    if out:
+        assert len((await begin(None)).scores) == len(ROWS)
 
 
 async def test_aspects_of_ones_own_need_no_file():

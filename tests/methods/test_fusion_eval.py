@@ -170,14 +170,15 @@ async def test_an_overall_score_comes_with_a_whole_task_or_where_it_is_wanted():
     assert names(fusion="avg") == ["coherence", "consistency", "fluency", "relevance"]
 
 
-async def test_a_plan_that_stays_unusable_is_refused_for_all_examples_at_the_price_of_two_calls():
-    model = judge(["Zuerst lese ich den Artikel.", "Dann bewerte ich."])
-    method = fusion(model)
+@pytest.mark.parametrize("parse_retries", [0, 1, 3])
+async def test_a_plan_that_stays_unusable_is_refused_for_all_examples(parse_retries):
+    model = judge(["Zuerst lese ich den Artikel."] * parse_retries + ["Dann bewerte ich."])
+    method = fusion(model, parse_retries=parse_retries)
     for _ in range(2):
         scores = await scored(method)
         assert {(one.outcome, one.error.type) for one in scores} == {("invalid", "PlanRefused")}
         assert scores[0].evidence == ({"text": "Dann bewerte ich."},)
-    assert len(model.requests) == 2
+    assert len(model.requests) == parse_retries + 1
     assert method.artifacts() == {}
 
 

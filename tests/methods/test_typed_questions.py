@@ -111,7 +111,20 @@ async def test_every_aspect_is_a_rating_and_a_text_is_one_request(method, form):
         expected = mean_of(shares(server, f" on {score.aspect}"))
         assert score.value == pytest.approx(expected, abs=1e-9)
     assert sum(score.usage.calls for score in scores) == 1
-    assert all("|joint|" in score.signature for score in scores)  # nothing is promised of it
+    assert all("|joint:4-" in score.signature for score in scores)  # nothing is promised of it
+
+
+@pytest.mark.parametrize("method", ["decide", "llm-score", "hd-eval", "checklist"])
+async def test_signatures_say_beside_which_aspects_an_aspect_was_asked(method):
+    server = Decisions()
+    together = (["fluency"], ["fluency", "coherence"], ["fluency", "relevance"])
+    found = set[str]()
+    for aspects in together:
+        scores = await scores_on(server, method, aspects=aspects)
+        [signature] = {score.signature for score in scores}
+        assert f"|joint:{len(aspects)}-" in signature
+        found.add(signature)
+    assert len(found) == len(together)
 
 
 async def test_all_nodes_of_a_tree_are_one_request():
@@ -703,7 +716,7 @@ async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
     assert scored
     if value is not None:
         assert {score.value for score in scored} == {value}
-    assert all("|joint|" in score.signature for score in scored)
+    assert all("|joint" in score.signature for score in scored)
     given = options if method == "decide" else {"profile": "typed", **options}
     known = traits_of(build(method, model, task="summarization", options=given)).signatures
     assert {score.signature for score in scored} <= set(known)
@@ -712,7 +725,8 @@ async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
 async def test_decide_needs_no_option_for_one_json_object_and_profile_none_asks_for_samples():
     [score, *_] = await typed_scores(json_judge(), "decide")
     assert (score.how, score.samples, score.spread, score.evidence) == ("text", None, None, ())
-    assert "|how:text|joint|words:" in score.signature
+    assert "|how:text|words:" in score.signature
+    assert "|joint:4-" in score.signature
     model = ScriptedModel(lambda _: "4", capabilities=json_judge().capabilities)
     [sampled, *_] = await typed_scores(model, "decide", profile="none")
     assert (sampled.how, sampled.samples, sampled.value) == ("sampled", 20, 4)

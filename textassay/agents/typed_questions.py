@@ -12,8 +12,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from textassay.agents.aggregation import EMPTY, aspect_fields, leave_unscored
 from textassay.agents.ask import Ask, truncation_note
@@ -175,6 +176,18 @@ def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
     """Return the description of the task, and texts by their names."""
     named = {"Task": task.intro, **texts}
     return tuple(NamedText(name=name, text=text) for name, text in named.items())
+
+
+def joint_aspects(ask: Ask) -> str | Literal[False]:
+    """Return the fact `joint` of signatures: which aspects' answers may depend on each other.
+
+    Their number and a digest of their names; `False` if the model answers each question alone.
+    """
+    if not any(way.joint for way in possible_ways(ask.model)):
+        return False
+    names = [aspect.name for aspect in ask.task.aspects]
+    digest = sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{len(names)}-{digest[:6]}"
 
 
 def levels_of(aspect: Aspect) -> tuple[str, ...]:
@@ -345,7 +358,7 @@ class QuestionScorer:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
         ways = () if how == "auto" else possible_ways(self.ask.model)
         words = next((way.words for way in ways if way.words), False)
-        facts = {"how": how, "joint": any(way.joint for way in ways), "words": words}
+        facts = {"how": how, "joint": joint_aspects(self.ask), "words": words}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
 
 

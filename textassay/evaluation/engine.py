@@ -205,7 +205,8 @@ class EvaluationEngine:
                 self._observed.end(ended_by or self._stop)
         # after examples in progress were finished and journaled, since their calls cost money
         if self._stop is not None:
-            raise self._stop
+            # not the fifty frames of the call that met it, which is no fault of theirs
+            raise self._stop.with_traceback(None)
 
     def _assignment(self, example: Example) -> Assignment | None:
         """Return the example with the aspects that have no score; `None` if all have one."""

@@ -298,7 +298,10 @@ async def writing_summary(session: HasSummary) -> AsyncIterator[None]:
     try:
         yield
     except TextassayError as error:
-        if (folder := session.folder) is None or not folder.manifest:
+        folder = session.folder
+        if folder is None and not isinstance(error, ConfigurationError):
+            error.add_note("finished work is kept, and can be resumed, with out=")
+        if folder is None or not folder.manifest:
             raise
         # a wrong key or a missing ability fails the first call; nothing is written then, so that
         # the corrected command can use the folder

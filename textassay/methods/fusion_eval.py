@@ -95,8 +95,9 @@ class FusionEval(PromptMethod):
     Deviations: the words of the planning prompt are ours, since the paper shows them only in a
     picture; descriptions of evaluators and criteria always precede the plan, since plans may be
     edited; texts are between delimiters. A plan that names something unknown or leaves a
-    criterion out is asked for again once, and then refused: its scores are `invalid`. An evaluator
-    that abstains is shown as missing; one that fails makes the scores errors.
+    criterion out is asked for again (`parse_retries`), and then refused: its scores are
+    `invalid`. An evaluator that abstains is shown as missing; one that fails makes the scores
+    errors.
     """
 
     name = "fusion-eval"
@@ -308,7 +309,8 @@ def planner_of(
         max_tokens=1024, what="a plan",
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
-    return Planner(ask, tuple(map(AssistantDescription.of, tools)))
+    assistants = tuple(map(AssistantDescription.of, tools))
+    return Planner(ask, assistants, repairs=options.parse_retries)
 
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, LabelScorer, RatingReading, Scorer
-from textassay.agents.typed_questions import QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer, joint_aspects
 from textassay.methods.library import profiles
 from textassay.methods.library.profiles import rating_prompt
 from textassay.methods.method import (
@@ -359,7 +359,8 @@ class PromptMethod(TaskMethod, ABC):
         digest, ask = self.prompt_digest, self._asks[0]
         shared = {*PromptOptions.model_fields, *SamplingOptions.model_fields}
         changed = self.options.model_dump(mode="json", exclude=shared, exclude_defaults=True)
-        facts = {"how": "auto" if self.answerer else self.how, **ask.sampling}
+        how = "auto" if self.answerer else self.how
+        facts = {"how": how, "joint": joint_aspects(ask), **ask.sampling}
         for name, value in changed.items():
             facts[f"option-{name}" if name in facts else name] = str(value)
         return ask.signature(self.name, digest, **facts)
@@ -376,6 +377,7 @@ class PromptMethod(TaskMethod, ABC):
             facts: Facts in the signature, see `Ask.signature`.
         """
         self.prompt_digest = ask.digest(*words, also=also)
+        facts["joint"] = joint_aspects(ask)
         self.signature = ask.signature(self.name, self.prompt_digest, **facts)
 
     @property

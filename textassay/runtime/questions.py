@@ -7,6 +7,7 @@ probabilities from a server: an answer that fails a check has no value.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -216,6 +217,9 @@ class DecisionRequest(Message, defer_build=True):
         return other
 
 
+_JOINT_ASPECTS = re.compile(r"\|joint:[\w-]+")
+
+
 class Way(Message, defer_build=True):
     """How answers were obtained; part of the signature of their scores."""
 
@@ -240,8 +244,17 @@ class Way(Message, defer_build=True):
         return "|".join(parts)
 
     def sign(self, signature: str) -> str:
-        """Return a signature with `how:auto` replaced by how an answer was obtained."""
-        return signature.replace("|how:auto|", f"|{self.facts}|", 1)
+        """Return a signature with `how:auto` replaced by how an answer was obtained.
+
+        The aspects that may be asked together (`joint:...`) remain if they were, in place of the
+        bare `joint`.
+        """
+        facts = self.facts
+        if not self.joint:
+            signature = _JOINT_ASPECTS.sub("", signature)
+        elif _JOINT_ASPECTS.search(signature):
+            facts = facts.replace("|joint", "")
+        return signature.replace("|how:auto|", f"|{facts}|", 1)
 
 
 DECIDED = Way(how="decision")

@@ -200,11 +200,9 @@ class DecisionModel:
         endpoint = endpoint or Endpoint()
         key = api_key or first_set(key_variables(family, api_base))
         headers = json_headers(key, endpoint.key_header or family.key_header)
-        self._http = _DecisionClient(api_base, endpoint, name=name, headers=headers, key=key)
-        self._http.sign = sign
-        if sign and not key:
-            note = "; the request was signed with credentials of AWS"
-            self._http.server = self._http.server._replace(key=note)
+        self._http = _DecisionClient(
+            api_base, endpoint, name=name, headers=headers, key=key, sign=sign
+        )
         self.identity = {
             "backend": "decisions",
             "model": self._model,
@@ -245,15 +243,27 @@ class DecisionModel:
 
 
 class _DecisionClient(HttpClient):
-    sign: Sign | None = None
+    """Signs requests if the server wants that, and reads errors as servers of decisions send them.
+
+    Errors of a Strands Decider have status 200, and TypeSafe's of a long text no message.
+    """
+
+    def __init__(
+        self, api_base: str, endpoint: Endpoint, *, sign: Sign | None, key: str | None, **named: Any
+    ) -> None:
+        super().__init__(api_base, endpoint, key=key, **named)
+        self._sign = sign
+        if sign and not key:
+            note = "; the request was signed with credentials of AWS"
+            self.server = self.server._replace(key=note)
 
     def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Coroutine[Any, Any, HTTPAnswer]:
         """Send one request, signed if the server wants that."""
-        if self.sign is None:
+        if self._sign is None:
             return super().send(method, url, body, headers)
-        return self._send_signed(self.sign, method, url, body)
+        return self._send_signed(self._sign, method, url, body)
 
     async def _send_signed(self, sign: Sign, method: str, url: str, body: bytes) -> HTTPAnswer:
         headers, signed = await asyncio.to_thread(sign, url, body)
@@ -267,9 +277,9 @@ class _DecisionClient(HttpClient):
         body: bytes,
         request: Mapping[str, Any] = ANYTHING,
     ) -> Any:
+        """Return the JSON value of an answer; the code of an error in it becomes its status."""
         payload = super().parse(status, headers, body, request)
         error = payload.get("error") if isinstance(payload, dict) else None
-        # a Strands Decider reports errors in this way only, with status 200
         codes = {"bad_request": 400, "invalid_request": 400, "loading": 503}
         if isinstance(error, dict) and (code := codes.get(str(error.get("code")))):
             error["code"] = code
@@ -282,8 +292,8 @@ class _DecisionClient(HttpClient):
         body: bytes,
         request: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
+        """Return the error that an unsuccessful answer reports, also that a text is too long."""
         error = super().status_error(status, headers, body, request)
-        # TypeSafe sends this code without any message
         is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in body)
         if is_long and type(error) is RequestRefused:
             return ContextTooLong(*error.args)
