@@ -2,7 +2,11 @@
 
 import ast
 import graphlib
+import re
+import sys
+import tomllib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from scripts.house import repeated_types
@@ -103,6 +107,18 @@ def imports_of(path: Path) -> list[str]:
             names.append(node.module or "")
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """In pyproject.toml, and not only as a dependency of a dependency."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    declared = {re.split(r"[^\w.-]", name)[0].replace("-", "_") for name in needed}
+    imported = {name.partition(".")[0] for path in MODULES for name in imports_of(path)}
+    undeclared = imported - sys.stdlib_module_names - {"textassay"} - declared
+    # `opentelemetry-api` and `llama-cpp-python` have other names as modules; a table and a
+    # notebook bring the last two
+    assert undeclared == {"opentelemetry", "llama_cpp", "IPython", "pandas"}
 
 
 def test_imports_point_down() -> None:
