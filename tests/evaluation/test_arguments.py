@@ -249,3 +249,13 @@ def test_the_library_names_no_flags():
         if FLAG.search(text) and not OTHERS.search(text)
     ]
     assert not named
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("api_bas", "api_base"), ("max_cots", "max_cost"), ("max-cost", "max_cost"), ("zzz", None)],
+)
+def test_a_misspelled_setting_names_the_nearest(name, meant):
+    with pytest.raises(UnknownName, match=f"unknown parameter of Settings '{name}'") as caught:
+        Settings(**{name: 1})
+    assert (f"did you mean {meant!r}?" in str(caught.value)) is (meant is not None)

@@ -163,7 +163,7 @@ def _open_run(run: Run | str | Path) -> Run:
         return run
     if not isinstance(run, str | Path):
         raise DataError(
-            f"a {type(run).__name__} is no run; give a Run, as evaluate returns it, or a run folder"
+            f"{type(run).__name__} is no run; give a Run, as evaluate returns it, or a run folder"
         )
     return Run(run)
 

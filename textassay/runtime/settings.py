@@ -292,6 +292,13 @@ class Settings(EndpointSettings):
             del merged["submit_only"]
         return type(self)(**merged)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_settings(cls, value: Any) -> Any:
+        for name in value.keys() - cls.model_fields.keys() if isinstance(value, dict) else ():
+            raise UnknownParameter("Settings", name, [*cls.model_fields])
+        return value
+
     @model_validator(mode="after")
     def _roles_name_settings(self) -> Self:
         for role, overrides in self.roles.items():
