@@ -1236,3 +1236,88 @@ def test_other_aspects_chapters_sources_and_invented_examples_give_no_rating():
         "Here is my rating.\n\nQuestion: What?\nAnswer: That.\nRating: 4",
     ]
     assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}
+
+
+def test_verdicts_for_cases_that_exclude_each_other_give_no_rating_without_a_decision():
+    cases = [
+        "Taken as a diary, it is a 4. Taken as a report, it is a 2.",
+        "If the joke is meant, it gets a 5. If I miss the point, it's a 3.",
+        "Assuming the map is right, I'd rate it 5. Otherwise, 3.",
+        "With the footnote it's a 4; without it, a 2 at most.",
+        "The first chapter deserves a 5. The second stalls and is worth no more than a 2.",
+        "A patient teacher would say 4. A strict teacher would say 2.",
+        "Part of me says it is a 5. Part of me thinks it is a 3.",
+        "Some of my friends would call it a 5, others would hold out for a 3.",
+        "In the one case I'd say 2, in the other 4.",
+        "Looking at the plot, 4. Looking at the end, 2.",
+        "Under the old rules this is a 4. Under the new ones this is a 3.",
+    ]  # fmt: skip
+    read = {a: value for a in cases if (value := value_of(a, aspect="fluency")) is not None}
+    assert read == {}
+    # a decision behind them is the rating
+    decided = {a: value_of(f"{a} I settle for a 3.", aspect="fluency") for a in cases}
+    assert {a: value for a, value in decided.items() if value != 3} == {}
+
+
+def test_single_cases_reasons_and_cases_that_agree_are_read():
+    answers = [
+        "If you ask me, it's a 4.", "Taken as a whole, it is a 4.", "As a diary, it deserves a 4.",
+        "If I weigh it all, I arrive at a 4.",
+        "With the footnote it's a 4; without it, a 4 as well.",
+        "For a 5, it lacks an end. For these reasons I give it a 4.",
+        "On fluency there is much to say: 4. On style I say 2.",
+        "With a real end, it could be a 5. With that in mind, I give it a 4.",
+        'Between "dull" (3) and "good" (4), I opt for 4.',
+        "The first half drags, the second sings: 4",
+        "It could be a 5. Or a 3. I give it a 4.",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency")) != 4} == {}
+
+
+def test_a_rating_of_the_source_is_not_one_of_the_text_that_was_made_from_it():
+    sources = [
+        "The article is a delight. I'd give it a 5. The summary has lost all of that.",
+        "I loved the article! 5/5 for the article! Now send the summary, please.",
+        "The original text is superb, a clear 5. The translation is another matter.",
+        "Article fluency: 5\nSummary fluency:", "I give to the article 5 points. No summary came.",
+        "## Source\n- Fluency: 5\n\n## Response\n- Fluency: to follow",
+        "Der Artikel ist eine 5, die Zusammenfassung kenne ich nicht.",
+        "文章写得很好，给5分。摘要没有提供。",
+    ]  # fmt: skip
+    assert {a: value for a in sources if (value := value_of(a, aspect="fluency"))} == {}
+    both = [
+        "The article is a delight, a 5. The summary is a 2.",
+        "5/5 for the article! Now for the summary: it stumbles. 2/5 for the summary.",
+        "## Source\n- Fluency: 5\n\n## Response\n- Fluency: 2",
+        "Article fluency: 5\nSummary fluency: 2",
+        "The article is long. I rate the summary 2.", "I give the summary a 2. The article is a 5.",
+        "The article is about two whales, and the response names none of them. It gets a 2.",
+        "Next to the article, the summary is thin. It is a 2.", "This article is a 2.",
+        "The article was read twice. Rating: 2. The summary stumbles.",
+    ]  # fmt: skip
+    assert {a: value for a in both if (value := value_of(a, aspect="fluency")) != 2} == {}
+
+
+def test_goals_of_a_rewriting_and_withdrawn_ratings_are_no_ratings():
+    answers = [
+        "Here is how to lift the letter to a 5: cut the list.", "Let me write a letter worth a 5.",
+        "Sure, here's how I could bring this to a 5: add an end.",
+        "I have written a version that deserves a 5:\n\nDear all.",
+        "4... no, forget that.", "<score>4</score><status>withdrawn</status>", "Rating: 4 (void)",
+        "At first I gave it a 5. Then I saw the date. So it can't be a 5.",
+        "My rating is 4. [RESULT] 3 or 4", "Overall 3. Final: 3 or 4.", "4. No, that's wrong.",
+        "8 6\nAssistant 1 is exact. Assistant 2 is right in general.",
+        "| Text | Fluency |\n|---|---|\n| Text A | 4 |\n| Text B | 2 |",
+        "9/10 would read again. Leave a comment (2)", "On five points I can't say it.",
+        "It is warm (4). I'd leave its fluency unscored.",
+        "La chaleur mérite un 4. Para a fluency, não avalio.",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency"))} == {}
+    rated = [
+        "It gets a 4. Here is how it could get to a 5: cut the list.",
+        "At first I gave it a 5. But it has no end. So it can't be a 5, it's a 4.",
+        "I will write it down as a 4.", "Don't forget the end next time: 4.",
+        "4. Why not a 4.5? No end.",
+        "| Part | Fluency |\n|---|---|\n| A | 5 |\n| B | 3 |\n| Overall | 4 |",
+    ]  # fmt: skip
+    assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}

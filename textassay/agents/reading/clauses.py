@@ -76,7 +76,6 @@ class _Place(NamedTuple):
     """The clause from a colon on that ends more than a name, without the aspect's name."""
 
 
-_QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 # I would say it is below average and award it a 4
 _SAYS = lazy_pattern(
     rf"{JUDGES}|\A\s?(?:would\s|will\s)?"
@@ -103,7 +102,9 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     if sentence.is_tentative:
         return Lead(before, is_named=False, is_said=False, is_about_aspect=False, owner="unnamed")
-    lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
+    lead = " ".join(
+        (re.sub(r"\"[^\"]+\"", "it", before) if '"' in before else before).lower().split()
+    )
     # I am fairly (not entirely) sure of a 4
     lead = re.sub(r"(?<=\w )\([^()\d]{1,40}\) ?(?=\w)", "", lead) if ")" in lead else lead
     if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
@@ -229,7 +230,7 @@ _MET = (
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
-    r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=(?:\s\w+){0,3}\s?\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|are\s(?!ask)))"
+    r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=(?:\s\w+){0,3}\s?\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|did|do(?:n['’]t|\snot)|like[ds]?\s|prefer|care|value|treat|accept|assume|expect|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
 # in lower case
@@ -252,10 +253,16 @@ _CONDITION_FIRST = lazy_alternatives(
     # in an earlier round, I gave it a 4
     past=r"(?:in\san?\s)?(?:earlier|previous)(?:\s\w+)?,?\s(?:i|we|it|this|the\s\w+)\s"
     r"(?:gave|got|had|rated|scored|graded|awarded|assigned|received|earned)\b(?![^,;:]*[,;:])",
+    # It could be a 4. Or a 3.
+    alternative=r"or\s(?:an?\s)?\Z",
     # add an end and it is a 5
     demand=r"(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
     r"(?!\s(?:it|that|this|these|them|up|all)\b)[^.,;]*\band\b",
     inversion=r"(?:wäre|hätte|würde)\b",
+    # here is how to raise it to a 5   I will write a version that gets a 5
+    goal=r"(?:\w+(?:\scourse)?,\s)?(?:(?:here|below)(?:['’]s|\sis|\sare)\s(?:(?:how|what)\b[^,;:]*\b(?:to|could|would|can)\b(?!\s(?:rate|score|grade))"
+    r"|[^,;:]*\s(?:that|which)\s(?:would|should|could|will)\b)"
+    r"|(?:here|below|let\sme|(?:i|we)(?:['’]|\s(?:have|will|would|can|could)\b))(?=[^,;:]*\b(?:re)?(?:writ(?:e|ten)|wrote|draft(?:ed)?|version)\s)[^,;:]*\s(?:to|that|so|worth|which)\b)[^,;:]*\Z",
     # according to the review, but not: to the rubric, to me
     source=r"(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle"
     r"|согласно)\s(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor"
@@ -263,7 +270,7 @@ _CONDITION_FIRST = lazy_alternatives(
 )
 # were it shorter   should it end well   to be a 5
 _INVERSION = lazy_pattern(
-    r"(?:\A|[,;]\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)(?=(?:\san?)?\s?(?:\s\d|\Z))|be\s(?:an?|the|\d|rated|worth)"
+    r"(?:\A|[,;]\s|\band\s)\W*(?:had(?!\sto\b)|(?:in\sorder\s)?to\s(?:make\s(?:it|this|that)(?=(?:\san?)?\s?(?:\s\d|\Z))|be\s(?:an?|the|\d|rated|worth)"
     r"|get|earn|reach|deserve|merit|receive|score|achieve)"
     r"|(?:should|were)(?!\si\s(?:have|need|be|asked|forced|pressed|to\s(?:choose|give|pick))))\b"
 )
@@ -285,7 +292,7 @@ _WISHED = lazy_pattern(
 )
 # a 5 to a flawless text   a 5 for some readers
 _TO_ANY = lazy_pattern(
-    rf"\sfor\sthat\sone\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
@@ -338,17 +345,14 @@ def _is_conditional(lead: str) -> bool:
     )
 
 
-# a 4, and a 5 had it ended well
-_AND_CLAUSE = lazy_pattern(r",\sand\b|[;:]")
-
-
 def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a modal verb states a possibility other than the judge's own rating."""
     clause = place.sentence.without_aspect(place.clause)
     modal = _MODAL.search(clause)
     if modal is None:
         return False
-    opening, beside = place.lead.lstrip(SIGNS), _AND_CLAUSE.split(place.behind)[0]
+    # a 4, and a 5 had it ended well
+    opening, beside = place.lead.lstrip(SIGNS), re.split(r",\sand\b|[;:]", place.behind)[0]
     if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(beside):
         return True
     # this text, which is short, would be a 4

@@ -26,7 +26,6 @@ The grammar looks at one sentence at a time and at a window before it, so time i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -40,9 +39,10 @@ from textassay.agents.reading.sentences import (
     is_value_of_other,
     values_of,
 )
+from textassay.agents.reading.texts import rates_source
 from textassay.agents.reading.values import WINDOW, Statement, statement_of
-from textassay.agents.reading.words import NOUN, NUMBER
-from textassay.lazy import lazy_pattern
+from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
+from textassay.lazy import lazy_alternatives, lazy_pattern
 
 Rank = Literal["stated", "said", "closing", "set off", "loose"]
 """How sure it is that a number is the rating: by the name of a rating or its place at the
@@ -158,8 +158,6 @@ def _sums_up(whole: Statement, parts: list[RankedNumber]) -> bool:
     return is_sum or (whole.top is not None and min(tops) > 0 and max(tops) < whole.top)
 
 
-# Example:   of several lines
-_EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n")
 _COMPARED = (
     "(?:summary|text|response|output|answer|reply|translation|story|essay|completion|candidate"
     "|submission|caption|code|solution|assistant|model)"
@@ -177,8 +175,8 @@ def _compares(plain: str) -> bool:
 _LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b|\b[A-D]['’]s\s|\bof\s[A-D]\b")
 
 
-def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:
-    """Yield the numbers of an answer that the sentence asserts, each with its rank, in order.
+def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[RankedNumber]:
+    """Return the numbers of an answer that the sentence asserts, each with its rank, in order.
 
     Args:
         plain: The answer without markup.
@@ -186,22 +184,27 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         own: Pattern of the aspect's name; empty for none.
         low: Lowest rating, which the letter A stands for.
     """
-    if _EXAMPLES.match(plain):
-        return
-    anchors = set(_IN_BRACKETS.findall(plain)) if "(" in plain else ()
+    # Example:   of several lines
+    if re.match(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n", plain):
+        return []
+    # better than fair (3), but not good (4)
+    anchors = set(re.findall(r"\w[\"”]? \((\d(?:\.\d)?)\)", plain)) if "(" in plain else ()
     sentences = Sentences(plain, own)
     is_one = len(sentences.bounds) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency
     if not is_one and "\n" in plain and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
-        return
+        return []
+    numbers, given = list[RankedNumber](), list[tuple[Statement, Sentence, int]]()
     for index, sentence in sentences.with_values(form):
         found, text = list[tuple[Statement, Lead, str]](), sentence.text[: 2 * WINDOW]
-        mentioned = -1
+        mentioned, end = -1, 0
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
-                yield RankedNumber(statement, "loose", "named other", text)
+                numbers.append(RankedNumber(statement, "loose", "named other", text))
                 continue
+            given.append((statement, sentence, end))
+            end = match.end()
             is_likewise = mentioned > 0 and _LIKEWISE.fullmatch(plain, mentioned, match.start())
             lead = None if is_likewise else lead_of(sentence, match)
             if lead is None or lead.owner == "other":
@@ -215,15 +218,76 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 topic = sentences.topics[index] if has_topic else ""
                 if topic == "other" and "aspect" in sentences.topics:
                     lead = lead._replace(owner="other")
+                if rates_source(plain, sentence.start, match.start(), sentence.end):
+                    lead = lead._replace(owner="named other")
                 found.append((statement, lead, topic))
-        mine = [(number.value, lead.is_said) for number, lead, _ in found if lead.owner != "other"]
+        mine = [
+            (number.value, lead.is_said) for number, lead, _ in found if "other" not in lead.owner
+        ]
         # six for strict readers, but seven is fair
         is_single = len({value for value, _ in mine}) == 1 or sum(given for _, given in mine) == 1
         for statement, lead, topic in found:
             if topic == "aspect" and is_single:
                 lead = lead._replace(owner="aspect")
             rank = _rank_of(sentence, statement, lead, is_single)
-            yield RankedNumber(statement, rank, lead.owner, text)
+            numbers.append(RankedNumber(statement, rank, lead.owner, text))
+    is_several = len({statement.value for statement, *_ in given}) > 1
+    return _without_rivals(numbers, given) if is_several else numbers
+
+
+# what limits a rating: if it counts   taken as a summary   under a strict view   some readers
+_CASE = lazy_alternatives(
+    r"\W*(?:(?:and|but|or|then|while|whereas|yet|\w+,)\s)?",
+    condition=r"(?P<if>(?:if|assuming|supposing|unless)\b(?!\s(?:(?:you|we)\s(?:ask|must|need|have)"
+    r"|(?:i|we)\s(?:have|had|must|may|am|were|can|need)|(?:\w+ly\s)?(?:pressed|forced|pushed|asked)"
+    r"|needed|necessary|anything|only)\b)|otherwise\b|else\b)",
+    reading=r"(?P<as>as(?=\s(?:an?|the)\s)|(?:(?!based|compared|overall)\w+ed|taken|read|seen|understood)"
+    r"(?=\s(?:\w+\s)?(?:as|by|under|on|from|against|in|with|to)\b|\s\w+ly\b)|(?:think|look)ing(?=\s))",
+    setting=r"(?P<in>with|between|for|from|by|under|on|in|to)(?:in|out)?\s(?!(?:this|that|these|those|me|my"
+    r"|us|all|which|balance|example|instance|such|mind|now|short|the\swhole|an?\s\d|\d)\b)",
+    person=r"(?P<some>some|others|many|most|half|part|one|another)\s",
+    part=rf"(?:the|an?|my|its)\s(?:(?P<first>first|second|other|last)\s(?!{TEXTS}\b(?<!paragraph)(?<!sentence))"
+    rf"|(?!{TEXTS}\b)[\w-]+\s(?!{NOUN}\b|(?:ha[sd]|have|is|was|are|were|does|would|should|could|can|may|might|will|and|or|of|that|which|to)\b|{TEXTS}\b(?<!paragraph)(?<!sentence))(?P<noun>\w{{3,}})\b)",
+)
+
+
+def _without_rivals(
+    numbers: list[RankedNumber], given: list[tuple[Statement, Sentence, int]]
+) -> list[RankedNumber]:
+    """Return the numbers of an answer, loose where they are given for cases beside other ones.
+
+    Args:
+        numbers: Its numbers.
+        given: Each number that it gives or mentions, with its sentence, and where the number before
+            it in the sentence ends.
+    """
+    cases, loose = dict[str, tuple[float, int]](), set[int]()
+    for statement, sentence, end in given:
+        case = _case_of(sentence, statement.span[0], end)
+        rival, start = cases.setdefault(case, (statement.value, sentence.start))
+        if case and rival != statement.value:
+            loose |= {start, sentence.start}
+    starts = {statement.span: sentence.start for statement, sentence, _ in given}
+    return [
+        one._replace(rank="loose") if starts.get(one.statement.span) in loose else one
+        for one in numbers
+    ]
+
+
+def _case_of(sentence: Sentence, at: int, end: int) -> str:
+    """Return the kind of case for which alone a number is given; empty for none.
+
+    Args:
+        sentence: Its sentence.
+        at: Where it is.
+        end: Where the number before it in the sentence ends; 0 for none.
+    """
+    lead = sentence.plain[max(sentence.start, end, at - WINDOW) : at].lower()
+    case = (not end and _CASE.match(lead)) or _CASE.match(lead, lead.rfind(", ") + 1)
+    if not case or (end and "," not in lead and ";" not in lead):
+        return ""
+    kind = case.lastgroup or ""
+    return f"{case[kind] if kind in ('in', 'noun') else kind} {sentence.names_aspect(lead)}"
 
 
 # strict readers would give it a 2, lenient ones a 4
@@ -231,8 +295,6 @@ _LIKEWISE = lazy_pattern(
     r",\s(?:and\s|or\s)?(?:[\w-]+\s){0,2}(?:ones?|others?|rest|latter|without|with|for|as)\s"
     r"(?:[\w-]+\s){0,3}"
 )
-# better than fair (3), but not good (4)
-_IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
     r"(?i)(?:[:：=→(\[,–—-]|[=-]>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|(?:eine?|une?|una|uma?|een|en)(?:\s[\w-]+){0,1}|(?<=,\s)(?:also|but|yet)|donc|daher|somit|quindi|dunque|portanto|hence|thus|therefore|yes|ok|say|i\.e\.|namely)|[は为是打给值]|所以，?|因此|よって|따라서|그래서|\A\W*)\s*[\"“]?\Z"
@@ -256,7 +318,7 @@ def _rank_of(sentence: Sentence, statement: Statement, lead: Lead, is_single: bo
         lead: What leads up to it.
         is_single: Whether the sentence has no other number.
     """
-    if lead.owner == "other":
+    if lead.owner in ("other", "named other"):
         return "loose"
     if sentence.is_tentative:
         return "closing" if sentence.is_last else "set off"

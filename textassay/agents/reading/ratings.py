@@ -30,7 +30,14 @@ from textassay.agents.reading.notation import (
 )
 from textassay.agents.reading.outcomes import DECLINED, MAX_ANSWER, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.values import WINDOW, Statement, statement_of, value_pattern
+from textassay.agents.reading.texts import rates_source
+from textassay.agents.reading.values import (
+    WINDOW,
+    Statement,
+    number_in,
+    statement_of,
+    value_pattern,
+)
 from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
 from textassay.runtime.declining import declines
@@ -45,8 +52,6 @@ _BLOCK = lazy_pattern(
 )
 # Coherence: 4
 _RATED_LINE = lazy_pattern(rf"(?i)\n[^\n:：]{{1,40}}[:：]\s*{NUMBER}")
-# half of {"score": 4}
-_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
 # In lower case, and `\W` in place of `\b`, so that a search only stops between words.
 _WITHDRAWN = lazy_alternatives(
     r"\W",
@@ -56,6 +61,11 @@ _WITHDRAWN = lazy_alternatives(
     r"(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))",
     # I must retract it   I take that rating back
     retraction=r"i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b",
+    # no, forget that   no, that's wrong   meant for another text
+    slip=r"forget(?<!\w\sto\sforget)(?<!['’]t\sforget)(?<!\bi\sforget)\s(?:it|that|the\s(?:rating|score|grade|mark|number))\b|no,?\s(?:that|this|it)(?:['’]s|\sis|\swas)\s(?:wrong|not\sright|a\smistake)\b"
+    r"|(?:meant|intended)\sfor\s(?:another|the\sother)\b",
+    # Rating: 4 (retracted)   Status: withdrawn
+    status=r"(?<=[\n(])\W*(?:status\W+)?(?:retracted|withdrawn|revoked|void|superseded)\b",
     # the 4 no longer stands
     fall=r"(?:can(?:no|['’])t|no\slonger)\sstands?\b",
     # I have to abstain
@@ -84,6 +94,8 @@ _UNDECIDED = lazy_alternatives(
     # and so is a 3   both are fine   I keep going round in circles
     either=r"and\sso\s(?:is|does|would|might|could)\s(?:an?\s)?\d|both\s(?:(?:ratings|scores|numbers|positions|views|of\sthem)\s)?(?:are|seem|feel|would\sbe)\s(?:\w+\s)?"
     r"(?:fine|possible|defensible|reasonable|valid|right|plausible|justif\w+|fair|ok(?:ay)?)\b|round\sin\scircles",
+    # [RESULT] 2 or 3
+    range=rf"(?:{NOUN}|final|overall)\s?[:=]\s*(?:between\s|either\s)?(?:an?\s)?{NUMBER}\s?(?:or|to|and|[-–~])\s?(?:an?\s)?{NUMBER}\b",
     # cut off: the rating would be a
     end=r"(?:rating|score|grade|mark|verdict)\s(?:\w+\s){0,3}(?:is|be|of|as)(?:\san?)?\s*\Z",
     # or maybe a 3
@@ -105,7 +117,7 @@ _NOT_RATED = lazy_alternatives(
     english_verb=r"(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
     r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b",
     # coherence: n/a   coherence will follow
-    english=r"\b(?:n/a|leave\s(?:it\s)?open|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b",
+    english=r"\b(?:n/a|leave\s(?:\w+\s){0,2}?open|unscored|unrated|leave\s[^.,;]*\swithout\s(?:an?\s)?(?:score|rating|grade|mark|number)|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b",
     # wird nicht bewertet   zur Kohärenz kann ich nichts sagen
     german=r"\b(?:nichts\s\w*sagen|nicht\s(?:be\w+|ein\w+))",
     # ne peut pas être évaluée
@@ -114,16 +126,17 @@ _NOT_RATED = lazy_alternatives(
     spanish=r"\bno\s(?:se\s)?pued[eo]\s",
     # non si può valutare
     italian=r"\bnon\s(?:si\s)?p(?:osso|uò)\s",
+    # die coherentie kan ik niet beoordelen   não posso avaliar
+    dutch=r"\b(?:niet\s(?:be|in)\w+|geen\s(?:cijfer|oordeel|score))",
+    portuguese=r"\bn[ãa]o\s(?:se\s)?(?:(?:posso|pode|consigo|dá)\s|avali)",
+    # 连贯性无法判断   一貫性については判断できません   일관성은 평가할 수 없다
+    cjk=r"(?:无法|無法|没法|不能|难以)\w{0,4}(?:[判评評打给給]|确定)|不[打评評予]分?|(?:判断|評価)(?:でき|は?し?ま?せ)|(?:평가|판단)할\s?수\s?없",
 )
-# 1. Overview   (2) Analysis
-_NUMBERED_TITLE = lazy_pattern(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)")
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?(?!\s\w+\sset\b)|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
     r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
-# Rating:
-_LABELED = lazy_pattern(r"[:=|]\W*\Z")
 _DOUBT = lazy_pattern(
     r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
 )
@@ -199,7 +212,11 @@ def _parse(
     if example is not None:
         before = whole[:example].rstrip(" \n#=-")
         first = _read(before, question)
-        if isinstance(first, Rating) and not _is_left_behind(whole, first, found):
+        if (
+            isinstance(first, Rating)
+            and not _is_left_behind(whole, first, found)
+            and not rates_source(whole, *first.span, first.span[1])
+        ):
             return first
         is_continuation |= text.rstrip().endswith(":") or _begins_with_example(whole, own)
         begins = len(before.split()) <= 3 and is_continuation and _RATED_LINE.search(whole)
@@ -233,7 +250,7 @@ def _opening_verdict(
     cuts = [one for one in sorted([*turn_ends(text), *openers(whole)]) if one > begin]
     # `{"score": 4}` may be revised by `{"score": 3}`
     cuts = [one for one in cuts if not whole[begin] == whole[one:].lstrip()[:1] == "{"]
-    cut = cuts[0] if cuts else len(whole)
+    cut = next((one for one in cuts if not _continues_list(whole, one)), len(whole))
     if isinstance(found, Rating) and found.span[0] < cut:
         return None
     behind = whole[cut:].lstrip()
@@ -262,6 +279,13 @@ def _opening_verdict(
         first = _read(head[: bare.end("value")], question)
     is_contested = isinstance(again, Rating) or again.reason == "Contradictory"
     return first if isinstance(first, Rating) and not is_contested else None
+
+
+def _continues_list(plain: str, at: int) -> bool:
+    """Return whether a line has the name of the first one with another number: `Text B: 4`."""
+    name = re.match(r"\W*([^\W\d_]+)[ _#(]{1,2}(?:\d{1,4}|[A-H])\b", plain[at : at + 40])
+    first = rf"(?:\A|\n)\W*{name[1]}[ _#(]{{1,2}}(?:1|A)\b" if name else "(?!)"
+    return re.compile(first).search(plain, 0, at) is not None
 
 
 # [RESULT] 3   \boxed{4}
@@ -314,7 +338,8 @@ def _comes_again(plain: str, example: int) -> bool:
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:
     """Return whether a value is a heading's number, or a later rating is its revision."""
     line = plain.rfind("\n", 0, first.span[0]) + 1
-    if _NUMBERED_TITLE.match(plain, line):
+    # 1. Overview   (2) Analysis
+    if re.compile(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)").match(plain, line):
         return True
     if isinstance(last, NoRating) or _REPLACES.search(plain, line, first.span[0]):
         return False
@@ -364,15 +389,16 @@ def _read_prose(whole: str, fields: list[RatingField], question: _Question) -> _
         if isinstance(named, NoRating):
             return named
         plain = named
-    # half an object is not read as prose
-    if not plain.strip() if fields else _OBJECT.match(plain):
+    # half of {"score": 4} is not read as prose
+    is_object = re.match(r"\s*\{\s*(?:[\"'}]|\w+\s*:)", plain) is not None
+    if not plain.strip() if fields else is_object:
         return _Prose(plain, [], "")
     if '"' in plain:
         plain = re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain)
     plain = without_other_aspects(plain, own, scale[1])
     plain, other_scale = without_scales(plain, scale, own)
     plain = without_enumeration(plain)
-    numbers = _without_off_scale(list(readings_of(plain, form, own, scale[0])), *scale)
+    numbers = _without_off_scale(readings_of(plain, form, own, scale[0]), *scale)
     return _Prose(plain, numbers, other_scale)
 
 
@@ -385,6 +411,10 @@ def _decide(
     in_prose, revising = chosen_of(prose.numbers)
     if not in_fields and not in_prose and (rating := _label_alone(plain, question)):
         return rating
+    firm = _not_denied(plain, in_prose)
+    if in_prose and not firm:
+        return NoRating("NoScoreFound", "the answer takes its rating back")
+    in_prose = firm
     statements = in_fields + _without_replaced(plain, in_prose, own)
     if not in_prose and not any(field.counts for field in fields):
         return _missing(whole, statements)
@@ -402,6 +432,22 @@ def _decide(
     later = [number for number in revising if number.span[0] >= end]
     other_scale = next((one.other_scale for one in fields if one.other_scale), prose.other_scale)
     return _agreed_rating(plain, statements, later, other_scale, question)
+
+
+def _not_denied(plain: str, statements: list[Statement]) -> list[Statement]:
+    """Return the ratings without those that it denies later, as in `so it is no 5`."""
+    ends = {one.value: one.end for one in reversed(statements)}
+    if not any(f"{value:g}" in plain[end:] for value, end in ends.items()):
+        return statements
+    denied = {
+        number_in(match[1]): match.start()
+        for match in re.finditer(
+            r"\b(?:(?:can(?:no|['’])t|cannot|isn['’]t|is\snot|(?<!why\s)not|no\slonger)\s(?:really\s)?(?:be\s)?an?"
+            r"|so\sno)\s(\d{1,3}(?:\.\d)?)(?![\d/]|[.,]\d|\sout\b)(?![^.!\n]{0,80}\?)",
+            plain.lower(),
+        )
+    }
+    return [one for one in statements if denied.get(one.value, 0) < one.end]
 
 
 def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
@@ -422,12 +468,6 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     mentions = [(_ASKED_TEXT.search(one), one) for one in sentences]
     names = ("this", "second", "other", "next", "new")
     if any(m and (m[0].startswith(names) or _LACKING.search(one)) for m, one in mentions):
-        return True
-    # ## Article   Rating: 4   ## Summary   Not assessed.
-    source = r"(?im)^\W*(?:article|source|document|original|passage|story|context|reference)\W*$"
-    unrated = r"\n\W*(?:summary|response|answer|output|translation|reply)\W+(?:\w+:\s)?(?:n/a"
-    unrated += r"|not\s(?:\w+\s)?(?:provided|given|available|applicable|assessed|rated|scored))"
-    if "\n" in behind and re.search(unrated, behind) and re.search(source, plain[:end]):
         return True
     if not own or not re.search(own, plain, re.IGNORECASE):
         return False
@@ -459,6 +499,7 @@ def _without_off_scale(numbers: list[RankedNumber], low: float, high: float) -> 
         if low <= one.statement.value <= high
         or one.rank == "loose"
         or (one.rank != "set off" and (one.owner == "aspect" or not is_rated))
+        or (one.rank == "stated" and one.statement.top not in (None, high))
     ]
 
 
@@ -474,7 +515,9 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     if any(named) and not named[-1]:
         return statements
     # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
-    is_labeled = _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower()
+    is_labeled = (
+        re.search(r"[:=|]\W*\Z", leads[-2]) and not last[-2] and "final" in leads[-1].lower()
+    )
     if is_labeled and not _DOUBT.search(plain, statements[-2].end, statements[-1].span[0]):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]

@@ -101,7 +101,10 @@ def _place(
     if tops and mine and body[mine[0]][tops[0]] != f"{top:g}":
         return None
     if len(names) == 1:
-        labeled = [n for n, row in enumerate(body) if _RATED.fullmatch(row[0])]
+        sums = ("overall", "total")
+        labeled = [
+            n for n, row in enumerate(body) if _RATED.fullmatch(row[0]) or row[0].lower() in sums
+        ]
         rows = labeled if len(body) > 1 else [0]
         return (rows[0], names[0]) if len(rows) == 1 else None
     levels = [row[rated[0]] for row in body] if len(rated) == 1 and len(body) > 2 else []

@@ -162,7 +162,7 @@ _COUNTED_BEFORE = lazy_alternatives(
     r"|akapit\w*|глав[аеуы]|страниц[аеуы]|абзац\w?|рисун\w+)s?\s?\Z",
     all=r"(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из|all|both|these|those|only\shas|of\sthe"
     r"|of\sthe\sother|\w*\d\s\w+\sto)\s\Z",
-    texts=r"(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s\Z",
+    texts=r"(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text|assistant|model|judge|reader|candidate|student|expert)\s\Z",
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -299,6 +299,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
     is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
+    # on five points
+    if match[0].endswith("points") and re.search(r"(?:\A|[.,;!?\n]\s*)[Oo]n\s\Z", before):
+        return False
     # the two   a slip or two
     if match[0].lower() == "two" and before.lower().endswith(("the ", " or ")):
         return False
