@@ -1321,3 +1321,36 @@ def test_goals_of_a_rewriting_and_withdrawn_ratings_are_no_ratings():
         "| Part | Fluency |\n|---|---|\n| A | 5 |\n| B | 3 |\n| Overall | 4 |",
     ]  # fmt: skip
     assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}
+
+
+def test_a_text_before_the_asked_one_lends_it_no_rating():
+    answers = [
+        "Poem A first. It sings, I'd go 4 for A. Now Poem B, which is the one I'm to judge. It has",
+        "The draft gets a 4 from me! The second one is the one you wanted rated, right?",
+        "## Original\nFluency: **4**\n\n## Revised (to be rated)\nSee section 2.", "A: 4, B: 3",
+        "The host's lines were a 5. The guest's lines, the ones under review, are mostly numbers.",
+        "The first letter was a clear 4. This second one is odd; I would prefer not to commit.",
+        "Dialogue 1 gets a 4, it has rhythm. Dialogue 2 uses longer sentences.",
+        "My colleague, whose judgment I value, would likely give this a 4. I can't say.",
+        "I'd say an expert would call it a 4. I would not presume to label it myself.",
+        "Suppose the end was cut by mistake. Then it's a 4. I can't tell.",
+        "Example of an evaluation:\nIt stops. Score: 4\nEvaluation of the given text:\n",
+        "- Opening: 4\n- Conclusion: 4", "It merits at the very least a 4.", "The path to a 5",
+        "Pour obtenir un 5, il faut une fin.", "5点を取るには、結末が必要です。",
+        "It's warm: 4. I do not feel able to assign a final score.",
+        "5 stars to anyone who sees it",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency"))} == {}
+    rated = [
+        "Poem A first. I'd go 2 for A. Now Poem B, which is the one I'm to judge. I give it a 4.",
+        "## Original\nFluency: **2**\n\n## Revised (to be rated)\nFluency: **4**",
+        "My colleague, whose judgment I value, would likely give this a 2. I give it a 4.",
+        "4. That is hard to judge for one who has no map.", "4. The other claims are easy to rate.",
+        "4. The mayor had to cancel that plan.", "4. The rule (withdrawn in 2004) is not named.",
+        "4. I would not want to rate it lower.", "4. I read the two letters twice.",
+        "If it had an end, it would be a 5. If I take all of it together, it's a 4.",
+        "Without the end it would be a 5. With it, it's a 4.", "Pour conclure, je lui donne 4.",
+        "The source is not given, so I'd say 4. The answer reads well.", "Then it's a 4.",
+        "Fluency: 4\nThe other aspects are to be rated later by others.",
+    ]  # fmt: skip
+    assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}

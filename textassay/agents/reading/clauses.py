@@ -105,6 +105,13 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     lead = " ".join(
         (re.sub(r"\"[^\"]+\"", "it", before) if '"' in before else before).lower().split()
     )
+    # my colleague, whose view I value, would call it a 4
+    if ", wh" in lead:
+        lead = re.sub(
+            r",\s(?:who|whose|whom|which)\s[^,:;()\d]*,(?=\s(?:\w+\s)?(?:\w+[sd]|gave|found|thought)\b)",
+            "",
+            lead,
+        )
     # I am fairly (not entirely) sure of a 4
     lead = re.sub(r"(?<=\w )\([^()\d]{1,40}\) ?(?=\w)", "", lead) if ")" in lead else lead
     if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
@@ -229,7 +236,7 @@ _MET = (
     r"|it\swere\sup\sto\sme|one\swants\sto"
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
-    r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
+    r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine|acceptable|allowed|permissible))|anything|only(?=\W*\Z|\s(?:just|by)\b)"
     r"|(?:we|you)(?!\s(?:only\s)?(?:(?:give|rate|select|score)\b(?=(?:\s\w+){0,3}\s?\Z)|must(?!\s\w)|consider|count|take|look|ignore|read|include|disregard|did|do(?:n['’]t|\snot)|like[ds]?\s|prefer|care|value|treat|accept|assume|expect|are\s(?!ask)))"
     r"|(?:really\s|absolutely\s)?(?:press|forc|push|ask|requir|compel)\w+)\b"
 )
@@ -242,13 +249,18 @@ _CONDITION = lazy_alternatives(
     time=r"before\si\b|once\s(?:\w+ed|it|the|this|these|those|all)\b|as\sof\snow\b",
     weighing=r"on\s(?:the\s)?(?:one|other)\shand\b|and\sso\s(?:is|does|would)\b",
     world=r"in\san?\s(?:ideal|perfect)\b",
+    # here is how to raise it to a 5   I will write a version that gets a 5   the path to a 5
+    goal=r"(?:(?:here|below)(?:['’]s|\sis|\sare)\s(?:(?:how|what)\b[^,;:]*\b(?:to|could|would|can)\b(?!\s(?:rate|score|grade))"
+    r"|[^,;:]*\s(?:that|which)\s(?:would|should|could|will)\b)"
+    r"|(?:here|below|let\sme|(?:i|we)(?:['’]|\s(?:have|will|would|can|could)\b))(?=[^,;:]*\b(?:re)?(?:writ(?:e|ten)|wrote|draft(?:ed)?|version)\s)[^,;:]*\s(?:to|that|so|worth|which)\b"
+    r"|(?:path|way|road|route|steps?)\sto(?:wards?)?(?=(?:\san?)?\s?\Z))[^,;:]*\Z",
 )
 _CONDITION_ELSEWHERE = lazy_pattern("如果|もし|만약|अगर|यदि|eğer|jeśli|إذا|لو\\s")
 # what opens a sentence, in lower case
 _CONDITION_FIRST = lazy_alternatives(
     r"\W*",
     # for a 4, it must   in that case,   to a beginner
-    setting=rf"provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
+    setting=rf"in\s(?:the|this|that|my|your)\s(?:\w+\s)?examples?\b|provided\b|for\scomparison\b|for\san?\Z|in\s(?:it|that\scase|(?:the|this)\s{TEXTS}),"
     r"|to\s(?:an?|some|most|many)\s(?!\w+\smind)|when\s(?:it|its|the|this|all)\b(?!\scomes)",
     # in an earlier round, I gave it a 4
     past=r"(?:in\san?\s)?(?:earlier|previous)(?:\s\w+)?,?\s(?:i|we|it|this|the\s\w+)\s"
@@ -259,10 +271,9 @@ _CONDITION_FIRST = lazy_alternatives(
     demand=r"(?:add|fix|remove|cut|drop|change|replace|shorten|correct|include|delete)\b"
     r"(?!\s(?:it|that|this|these|them|up|all)\b)[^.,;]*\band\b",
     inversion=r"(?:wäre|hätte|würde)\b",
-    # here is how to raise it to a 5   I will write a version that gets a 5
-    goal=r"(?:\w+(?:\scourse)?,\s)?(?:(?:here|below)(?:['’]s|\sis|\sare)\s(?:(?:how|what)\b[^,;:]*\b(?:to|could|would|can)\b(?!\s(?:rate|score|grade))"
-    r"|[^,;:]*\s(?:that|which)\s(?:would|should|could|will)\b)"
-    r"|(?:here|below|let\sme|(?:i|we)(?:['’]|\s(?:have|will|would|can|could)\b))(?=[^,;:]*\b(?:re)?(?:writ(?:e|ten)|wrote|draft(?:ed)?|version)\s)[^,;:]*\s(?:to|that|so|worth|which)\b)[^,;:]*\Z",
+    # pour obtenir un 5   um eine 5 zu bekommen   要得到5分
+    goal=r"(?:pour|para|per)\s(?!(?:moi|m[ií]|me|mim|el|la|le|il|lo|l['’]|der|die|das|cette?|est[ea]|quest[oa]|su|son)\b)[a-zéè]+(?:er|oir|re|ir|ar)(?:\s(?:an?|al?|un[ea]?))*\s?\Z|(?:um|om)\s(?:eine?|een|auf)\b"
+    r"|(?:чтобы|aby)\s|(?:要|想)(?:得到?|拿到?|达到)",
     # according to the review, but not: to the rubric, to me
     source=r"(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle"
     r"|согласно)\s(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor"
@@ -279,6 +290,8 @@ _CONDITION_BEHIND = lazy_alternatives(
     condition=rf"\b(?:if(?!\s{_MET})|unless(?!\si\b)|had)\b",
     other_case=r",\s(?:it\swould|otherwise|else)\b",
     later=r"\b(?:for\snow|pending)\b",
+    # 5点を取るには
+    goal=r"[点점분]?[をを]?(?:付ける|つける|取る|得る|出す)(?:に|ため)|[点점분]?[을를]\s?(?:받|주|얻)으?려",
     denial=r",\sbut\s(?:i\s)?(?:can(?:no|['’])t|won['’]t)\W*\Z|아니|(?:어렵|힘들)(?!지\s?않)|무리(?!가?\s?없)|言えない|では(?:ない|あり)|不是",
 )
 # it would be a 4 without the last paragraph
@@ -292,7 +305,7 @@ _WISHED = lazy_pattern(
 )
 # a 5 to a flawless text   a 5 for some readers
 _TO_ANY = lazy_pattern(
-    rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?|any|every)\s(?!{TEXTS}|\d)|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?\s(?!{TEXTS}|\d)|(?:any|every|who)\w*\s(?!{TEXTS}))|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
@@ -326,8 +339,14 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         and place.behind.lstrip().startswith(":")
         and any(name.end() == len(place.clause) for name in _RATING.finditer(place.clause))
     )
+    # Suppose that it is a joke. Then it's a 4.
+    is_supposed = place.lead.startswith("then ") and re.search(
+        r"(?i)\b(?:suppos|assum|imagin)\w+\b[^.!?\n]*[.!?]\s*\Z",
+        place.sentence.plain[max(0, place.sentence.start - WINDOW) : place.sentence.start],
+    )
     return bool(
         is_level
+        or is_supposed
         or _OF_SCALE.search(place.lead)
         or NOT_ASSERTED.search(_HEDGES.sub("", latest))
         or _is_conditional(_BUT.split(place.lead)[-1])
@@ -424,7 +443,7 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
 _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
-    rf"\b{REPORTING}\b|\bwould\ssay(?<!\bi\swould\ssay)|\bthe\s(?:judge|evaluator|grader)\b"
+    rf"\b{REPORTING}\b|\bi\s(?:\w+\s(?:it\s)?(?:\w+\s)?and\s)?got\s?\Z|\bwould\ssay(?<!\bi\swould\ssay)|\bthe\s(?:judge|evaluator|grader)\b"
     rf"|\b{RATING}\s(?:in\s(?!the\s(?:region|range|order|area|vicinity)\b)|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
     rf"|\bthe\s(?:article|source|document|context|transcript)\s(?!is\b|was\b|{GIVING}\b)\w+\s?\Z"
@@ -503,6 +522,12 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
         return False
     if own and QUALITY_NAME.search(f"{place.antecedent} {place.latest}"):
         return True
+    # its grammar gets a 5, and the wording is a 4
+    subject = re.search(
+        r"\b(?:the|its)\s([a-z]+)\s(?:is|gets|deserves|merits|earns)\san?\s?\Z", place.clause
+    )
+    if own and subject and QUALITY_NAME.search(place.sentence.text):
+        return NO_OTHER_THING.fullmatch(subject[1]) is None
     name = re.compile(own or "(?!)", re.IGNORECASE)
     things = _things_of(place, is_said=is_said)
     return not all(NO_OTHER_THING.fullmatch(thing) or name.search(thing) for thing in things)

@@ -39,7 +39,7 @@ from textassay.agents.reading.sentences import (
     is_value_of_other,
     values_of,
 )
-from textassay.agents.reading.texts import rates_source
+from textassay.agents.reading.texts import follows_asked, rates_other_text
 from textassay.agents.reading.values import WINDOW, Statement, statement_of
 from textassay.agents.reading.words import NOUN, NUMBER, TEXTS
 from textassay.lazy import lazy_alternatives, lazy_pattern
@@ -160,10 +160,12 @@ def _sums_up(whole: Statement, parts: list[RankedNumber]) -> bool:
 
 _COMPARED = (
     "(?:summary|text|response|output|answer|reply|translation|story|essay|completion|candidate"
-    "|submission|caption|code|solution|assistant|model)"
+    "|submission|caption|code|solution|assistant|model|dialog(?:ue)?|conversation|version|draft|poem)"
 )
 # response 1 is better than response 2, in lower case
-_COMPARISON = lazy_pattern(rf"\W({_COMPARED})\s[12ab]\b[^\n]{{0,160}}\b\1\s[12ab]\b")
+_COMPARISON = lazy_pattern(
+    rf"\W(?:({_COMPARED})\s[12ab]\b[^\n]{{0,160}}\b\1\s[12ab]\b|a\s?[:=–-]\s?\d[^\n]{{0,20}}\Wb\s?[:=–-]\s?\d)"
+)
 
 
 @lru_cache(maxsize=1)
@@ -172,7 +174,9 @@ def _compares(plain: str) -> bool:
     return _COMPARISON.search(f"\n{plain.lower()}") is not None
 
 
-_LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b|\b[A-D]['’]s\s|\bof\s[A-D]\b")
+_LETTERED = lazy_pattern(
+    rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b|\b[A-D](?:['’]s\s|\s?[:=–-])|\bof\s[A-D]\b"
+)
 
 
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[RankedNumber]:
@@ -185,7 +189,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[Rank
         low: Lowest rating, which the letter A stands for.
     """
     # Example:   of several lines
-    if re.match(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n", plain):
+    if re.match(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,5}\W*\n", plain):
         return []
     # better than fair (3), but not good (4)
     anchors = set(re.findall(r"\w[\"”]? \((\d(?:\.\d)?)\)", plain)) if "(" in plain else ()
@@ -200,11 +204,11 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[Rank
         mentioned, end = -1, 0
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
+            given.append((statement, sentence, end))
+            end = match.end()
             if is_value_of_other(sentence, match):
                 numbers.append(RankedNumber(statement, "loose", "named other", text))
                 continue
-            given.append((statement, sentence, end))
-            end = match.end()
             is_likewise = mentioned > 0 and _LIKEWISE.fullmatch(plain, mentioned, match.start())
             lead = None if is_likewise else lead_of(sentence, match)
             if lead is None or lead.owner == "other":
@@ -212,13 +216,14 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[Rank
             is_anchor = len(anchors) > 1 and lead and lead.owner == "unnamed"
             if lead is not None and not (is_anchor and lead.text.endswith("(")):
                 texts = _LETTERED.findall(lead.text) if re.search(r"[A-D\d]\b", lead.text) else []
-                if texts and _compares(plain) and not any(map(sentence.names_aspect, texts)):
+                is_other = texts and _compares(plain) and not follows_asked(plain, match.start())
+                if is_other and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
                 has_topic = not is_one and lead.owner in ("unnamed", "rating")
                 topic = sentences.topics[index] if has_topic else ""
                 if topic == "other" and "aspect" in sentences.topics:
                     lead = lead._replace(owner="other")
-                if rates_source(plain, sentence.start, match.start(), sentence.end):
+                if rates_other_text(plain, sentence.start, match.start(), sentence.end):
                     lead = lead._replace(owner="named other")
                 found.append((statement, lead, topic))
         mine = [
@@ -238,16 +243,17 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[Rank
 # what limits a rating: if it counts   taken as a summary   under a strict view   some readers
 _CASE = lazy_alternatives(
     r"\W*(?:(?:and|but|or|then|while|whereas|yet|\w+,)\s)?",
-    condition=r"(?P<if>(?:if|assuming|supposing|unless)\b(?!\s(?:(?:you|we)\s(?:ask|must|need|have)"
-    r"|(?:i|we)\s(?:have|had|must|may|am|were|can|need)|(?:\w+ly\s)?(?:pressed|forced|pushed|asked)"
+    condition=r"(?P<if>(?:if|assuming|supposing|unless)\b(?!\s(?:[^,]*\b(?:everything|all|whole|overall|together|honest)\b|(?:you|we)\s(?:ask|must|need|have|want|insist)"
+    r"|(?:i|we)(?:['’]m|\s(?:have|had|must|may|am|were|can|need))|(?:\w+ly\s)?(?:pressed|forced|pushed|asked)"
     r"|needed|necessary|anything|only)\b)|otherwise\b|else\b)",
     reading=r"(?P<as>as(?=\s(?:an?|the)\s)|(?:(?!based|compared|overall)\w+ed|taken|read|seen|understood)"
     r"(?=\s(?:\w+\s)?(?:as|by|under|on|from|against|in|with|to)\b|\s\w+ly\b)|(?:think|look)ing(?=\s))",
     setting=r"(?P<in>with|between|for|from|by|under|on|in|to)(?:in|out)?\s(?!(?:this|that|these|those|me|my"
-    r"|us|all|which|balance|example|instance|such|mind|now|short|the\swhole|an?\s\d|\d)\b)",
+    r"|us|all|which|balance|example|instance|such|mind|now|sum|summary|conclu\w+|total|general|fact|view|particular|short|the\swhole|an?\s\d|\d)\b)",
     person=r"(?P<some>some|others|many|most|half|part|one|another)\s",
     part=rf"(?:the|an?|my|its)\s(?:(?P<first>first|second|other|last)\s(?!{TEXTS}\b(?<!paragraph)(?<!sentence))"
-    rf"|(?!{TEXTS}\b)[\w-]+\s(?!{NOUN}\b|(?:ha[sd]|have|is|was|are|were|does|would|should|could|can|may|might|will|and|or|of|that|which|to)\b|{TEXTS}\b(?<!paragraph)(?<!sentence))(?P<noun>\w{{3,}})\b)",
+    rf"|(?!{TEXTS}\b)[\w-]+\s(?!{NOUN}\b|(?:ha[sd]|have|is|was|are|were|does|would|should|could|can|may|might"
+    rf"|will|and|or|of|that|which|to)\b|{TEXTS}\b(?<!paragraph)(?<!sentence))(?P<noun>\w{{3,}})\b)",
 )
 
 
@@ -287,7 +293,10 @@ def _case_of(sentence: Sentence, at: int, end: int) -> str:
     if not case or (end and "," not in lead and ";" not in lead):
         return ""
     kind = case.lastgroup or ""
-    return f"{case[kind] if kind in ('in', 'noun') else kind} {sentence.names_aspect(lead)}"
+    # Without its end it would be a 5. With it, it's a 3.
+    is_supposed = case[kind] == "with" and re.search(r"\b(?<!i\s)would\b", lead) is not None
+    name = case[kind] if kind in ("in", "noun") else kind
+    return f"{name} {sentence.names_aspect(lead)} {is_supposed}"
 
 
 # strict readers would give it a 2, lenient ones a 4

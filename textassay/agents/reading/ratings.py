@@ -30,7 +30,7 @@ from textassay.agents.reading.notation import (
 )
 from textassay.agents.reading.outcomes import DECLINED, MAX_ANSWER, NoRating, Rating, RatingForm
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.texts import rates_source
+from textassay.agents.reading.texts import rates_other_text
 from textassay.agents.reading.values import (
     WINDOW,
     Statement,
@@ -59,13 +59,21 @@ _WITHDRAWN = lazy_alternatives(
     order=r"(?:disregard(?<!\bto\sdisregard)(?<!\bi\sdisregard)(?<!\bwill\sdisregard)"
     r"|ignore(?<!\bto\signore)(?<!\bi\signore)(?<!\bwill\signore)|retract|withdraw|scrap|take\sback)\s"
     r"(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))",
+    # no, scratch that   please cancel it   kindly discard this rating
+    request=r"(?:(?:(?<=[.,;:!?–—-]\s)|(?<=[\n(])|please\s(?:to\s)?|kindly\s|no\s)(?:please\s(?:to\s)?)?"
+    r"(?:forget|scratch|cancel|strike|discard|disregard|ignore))\s"
+    r"(?:(?:that|it)(?=\W*\Z|\s?[.,!;:\n]|\s(?:from|and)\b)|(?:that|the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale)\b)",
     # I must retract it   I take that rating back
     retraction=r"i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b",
-    # no, forget that   no, that's wrong   meant for another text
-    slip=r"forget(?<!\w\sto\sforget)(?<!['’]t\sforget)(?<!\bi\sforget)\s(?:it|that|the\s(?:rating|score|grade|mark|number))\b|no,?\s(?:that|this|it)(?:['’]s|\sis|\swas)\s(?:wrong|not\sright|a\smistake)\b"
-    r"|(?:meant|intended)\sfor\s(?:another|the\sother)\b",
+    # no, that's wrong   that was for the other one   I read the wrong text
+    slip=r"no,?\s(?:that|this|it)(?:['’]s|\sis|\swas)\s(?:wrong|not\sright|a\smistake)\b"
+    r"|(?:that|this|\d)\swas\s(?:meant\s|intended\s)?for\s(?:another\b|(?:the|a)\s(?:other|previous|one\s(?:above|before)))"
+    r"|i\s(?:\w+\s)?(?:read(?:ing)?|rated|took|look(?:ed|ing)\sat)\sthe\swrong\b|mixed\sup\sthe\stwo\b",
+    # diese Note ziehe ich zurück   je retire cette note
+    foreign=r"(?:zieh|nehm)e\s(?:\w+\s){1,4}zurück|je\s(?:la\s|le\s)?retire|j['’]annule|retiro\s(?:es[at]a?|mi|la)\s(?:not|punt|calif|valor)"
+    r"|ritiro\s(?:il|quest\w|quel)\s(?:voto|punt)|отзываю|отменяю|отказываюсь\sот\sэтой",
     # Rating: 4 (retracted)   Status: withdrawn
-    status=r"(?<=[\n(])\W*(?:status\W+)?(?:retracted|withdrawn|revoked|void|superseded)\b",
+    status=r"(?<=[\n(])\W*(?:status\W+)?(?:retracted|withdrawn|revoked|void|superseded)(?=\W*\Z|[):\n])",
     # the 4 no longer stands
     fall=r"(?:can(?:no|['’])t|no\slonger)\sstands?\b",
     # I have to abstain
@@ -87,6 +95,14 @@ _UNDECIDED = lazy_alternatives(
     choice=r"(?:decide|choose)\sbetween",
     # I leave it to the reader   let me know which
     for_reader=r"have\sto\s(?:tell\sme|know)|leave\s(?:it|the\s(?:\w+\s)?(?:choice|decision|call))\s(?:open|to\b)|(?:choose|pick)\swhichever|let\sme\sknow\swhich",
+    # I cannot give you a score   I do not feel able to assign a rating
+    declined=r"i\s(?:can(?:no|['’])t|cannot|won['’]t|will\snot|(?:am|feel|do)\s(?:\w+\s){0,3}?(?:unable|able|in\sa\sposition)\sto)\s(?:\w+\s){0,2}?"
+    r"(?:give|assign|provide|offer)\s(?:(?:you|it|this|an?|any|the|final|overall)\s){0,4}(?:score|rating|grade|mark)(?!\s(?:of|for\s(?:its|the)|higher|above|on)\b)",
+    # over de samenhang durf ik niets te zeggen
+    silent=r"(?:niets\s(?:te\s)?zeggen|nichts\s(?:\w+\s)?sagen|rien\sdire|decir\snada|dire\snulla|dizer\snada)\b",
+    # I would not presume to label it   I'd not want to decide that
+    reserve=r"i(?:\swould|['’]d)\s(?:not\s(?:presume|dare|want|wish|like|care)\sto|prefer\snot\sto|rather\snot)\s(?:label|rate|score|judge|decide|commit|grade|choose|assess|evaluate)\b"
+    r"(?![^.,;]*\b(?:lower|higher|more|less|better|worse|too|\d))",
     # it is not said which applies
     unclear=r"which\s(?:one\s)?(?:applies|counts)\b",
     # I would need to see the rest
@@ -94,8 +110,6 @@ _UNDECIDED = lazy_alternatives(
     # and so is a 3   both are fine   I keep going round in circles
     either=r"and\sso\s(?:is|does|would|might|could)\s(?:an?\s)?\d|both\s(?:(?:ratings|scores|numbers|positions|views|of\sthem)\s)?(?:are|seem|feel|would\sbe)\s(?:\w+\s)?"
     r"(?:fine|possible|defensible|reasonable|valid|right|plausible|justif\w+|fair|ok(?:ay)?)\b|round\sin\scircles",
-    # [RESULT] 2 or 3
-    range=rf"(?:{NOUN}|final|overall)\s?[:=]\s*(?:between\s|either\s)?(?:an?\s)?{NUMBER}\s?(?:or|to|and|[-–~])\s?(?:an?\s)?{NUMBER}\b",
     # cut off: the rating would be a
     end=r"(?:rating|score|grade|mark|verdict)\s(?:\w+\s){0,3}(?:is|be|of|as)(?:\san?)?\s*\Z",
     # or maybe a 3
@@ -104,7 +118,7 @@ _UNDECIDED = lazy_alternatives(
 # the one to be rated is missing   this second text, in lower case
 _ASKED_TEXT = lazy_pattern(
     rf"\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
-    rf"|this\s(?:second|next|last|new)\s{TEXTS}"
+    rf"|this\s(?:(?:second|next|last|new)\s{TEXTS}|(?:second|next)\sone)"
     # The second one, which I'm supposed to rate, is longer
     rf"|(?:second|other|next|new)\s(?:one|version|{TEXTS})\b[^.!?\n]{{0,20}}\b(?:supposed|asked|meant)\sto\s\w+)\b"
 )
@@ -215,7 +229,7 @@ def _parse(
         if (
             isinstance(first, Rating)
             and not _is_left_behind(whole, first, found)
-            and not rates_source(whole, *first.span, first.span[1])
+            and not rates_other_text(whole, *first.span, first.span[1])
         ):
             return first
         is_continuation |= text.rstrip().endswith(":") or _begins_with_example(whole, own)
@@ -231,12 +245,6 @@ def _parse(
     if is_unclear and form == "number" and (written := with_digits(text)) != text:
         return _parse(written, scale, form, aspect, labels)
     return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
-
-
-# 4   3.5/5   3 - Average   4 (good)   5;
-_BARE = lazy_pattern(
-    rf"(?i)(?P<value>\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?)(?:\W*\Z|\s?[(–—,;\t|-](?!\s?\d).*)"
-)
 
 
 def _opening_verdict(
@@ -264,7 +272,12 @@ def _opening_verdict(
     # what continues the line of a prompt
     end = whole.find("\n", begin)
     head, rest = whole[: end + 1], whole[end + 1 : cut]
-    bare = _BARE.fullmatch(head.rstrip())
+    # 4   3.5/5   3 - Average   4 (good)   5;
+    bare = re.fullmatch(
+        rf"(?i)(?P<value>\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?)"
+        r"(?:\W*\Z|\s?[(–—,;\t|-](?!\s?\d).*)",
+        head.rstrip(),
+    )
     # 4, / or 3
     goes_on = re.match(r"(?i)\W*(?:or|and|maybe|perhaps|no)\b", rest)
     if bare is None or goes_on or _DOUBT.search(rest):
@@ -292,8 +305,6 @@ def _continues_list(plain: str, at: int) -> bool:
 _MARKED = lazy_pattern(
     r"(?:\[RESULT\]\s{0,3}\(?|\\boxed\{\s?)(\d{1,3}(?:\.\d{1,2})?)(?:\)|\s?\})?[\s$.*]{0,9}(\Z)?"
 )
-# so the score is 3
-_STATED = lazy_pattern(rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)")
 
 
 def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
@@ -305,7 +316,9 @@ def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     marks = [*_MARKED.finditer(text)]
     if not marks or marks[-1][2] is None:
         return None
-    stated = {float(value) for value in (*(mark[1] for mark in marks), *_STATED.findall(text))}
+    # so the score is 3
+    named = rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)"
+    stated = {float(value) for value in (*(mark[1] for mark in marks), *re.findall(named, text))}
     value = float(marks[-1][1])
     is_rating = stated == {value} and scale[0] <= value <= scale[1]
     return Rating(value, marks[-1].span(1)) if is_rating else None
@@ -411,20 +424,25 @@ def _decide(
     in_prose, revising = chosen_of(prose.numbers)
     if not in_fields and not in_prose and (rating := _label_alone(plain, question)):
         return rating
-    firm = _not_denied(plain, in_prose)
-    if in_prose and not firm:
+    in_prose, denied = _not_denied(plain, in_prose), in_prose
+    if denied and not in_prose:
         return NoRating("NoScoreFound", "the answer takes its rating back")
-    in_prose = firm
     statements = in_fields + _without_replaced(plain, in_prose, own)
     if not in_prose and not any(field.counts for field in fields):
         return _missing(whole, statements)
     is_named = any(one.owner == "aspect" for one in prose.numbers if one.statement in in_prose)
     if not in_fields and _is_left_open(plain, in_prose[-1].end, own, is_named=is_named):
         return NoRating("NoScoreFound", "the answer leaves the rating open")
-    last = max(statement.span[0] for statement in statements)
-    sentence = max(whole.rfind(sign, 0, last) for sign in ".!?\n") + 1
-    if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
-        return NoRating("NoScoreFound", "the answer takes its rating back")
+    first = min(statement.span[0] for statement in statements)
+    sentence = max(whole.rfind(sign, 0, first) for sign in ".!?\n") + 1
+    withdrawn = [*_WITHDRAWN.finditer(f"\n{whole[sentence:].lower()}")]
+    if withdrawn:
+        at = sentence + withdrawn[-1].end() - 1
+        numbers = [one for one in prose.numbers if one.statement.span[0] >= at]
+        if not fields and 0 < len(numbers) < len(prose.numbers):
+            return _decide(whole, [], prose._replace(numbers=numbers), question)
+        if at > max(statement.span[0] for statement in statements):
+            return NoRating("NoScoreFound", "the answer takes its rating back")
     # 4, leaning to 5, but let me leave it at 4
     again = [one.statement for one in prose.numbers if one.rank not in ("loose", "set off")]
     again = [one for one in again if one.value == statements[-1].value]
@@ -440,10 +458,13 @@ def _not_denied(plain: str, statements: list[Statement]) -> list[Statement]:
     if not any(f"{value:g}" in plain[end:] for value, end in ends.items()):
         return statements
     denied = {
-        number_in(match[1]): match.start()
+        number_in(match[1] or match[2]): match.start()
         for match in re.finditer(
+            # it can't be a 5   so the 5 is not justified
             r"\b(?:(?:can(?:no|['’])t|cannot|isn['’]t|is\snot|(?<!why\s)not|no\slonger)\s(?:really\s)?(?:be\s)?an?"
-            r"|so\sno)\s(\d{1,3}(?:\.\d)?)(?![\d/]|[.,]\d|\sout\b)(?![^.!\n]{0,80}\?)",
+            r"|so\sno)\s(\d{1,3}(?:\.\d)?)(?![\d/-]|[.,]\d|\sout\b)(?![^.!\n]{0,80}\?)"
+            r"|\b(?:the|my|this|that)\s(?:(?:score|rating|grade|mark)\sof\s(?:an?\s)?)?(\d{1,3})"
+            r"\s(?:is|was|does|do|can|should)(?:n['’]t|not|\snot|\sno\slonger)\b",
             plain.lower(),
         )
     }
@@ -463,6 +484,18 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     undecided = _UNDECIDED.search(behind) if " " in behind else None
     # The rating is 4. The rating is
     if undecided and not re.search(rf"{re.escape(undecided[0].strip())}\s\d", plain.lower()):
+        return True
+    # [RESULT] 2 or 3
+    between = re.search(r"\d\s?(?:or|to|and|[-–~])\s?(?:an?\s)?\d", behind)
+    label = rf"(?:{NOUN}|final|overall)\s?[:=]\s*(?:between\s|either\s)?(?:an?\s)?\Z"
+    if between and re.search(label, behind[: between.start()]):
+        return True
+    # of the aspect, or of nothing that has a name, I cannot give a rating
+    declined = r"(?:无法|無法|不能|没法)(?:给出|进行)?(?:评分|打分|评价|评估|判断)"
+    declined += r"|評価(?:は?でき(?:ません|ない)|しません)|撤回|收回|取り消し|철회"
+    if not behind.isascii() and re.search(
+        rf"(?:\A|[。！；,，])[^。！；,，性度]*(?:{declined})", behind
+    ):
         return True
     sentences = re.findall(r"[^.!?;\n]+", behind) if _ASKED_TEXT.search(behind) else []
     mentions = [(_ASKED_TEXT.search(one), one) for one in sentences]

@@ -45,7 +45,7 @@ SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|〜|～|-?to-?|till|through|and|bis|à|al?|do|tot|до|到|至)"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s{{0,4}}(?:-|–|—|~|〜|～|-?to-?|until|till|through|and|bis|à|al?|do|tot|до|到|至)"
     rf"\s{{0,4}}{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"

@@ -269,7 +269,7 @@ _OTHER_NAME = lazy_pattern(
 )
 # names of a rating, and words before one that name no aspect
 _RATING_NAME = lazy_pattern(
-    rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
+    rf"(?i)(?!word\schoice)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
     r"|hence|number|points|rate|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
 )
@@ -316,6 +316,10 @@ def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
         name = name if re.fullmatch(rf"(?i)\w{{2,}}(?:{suffixes})", name) else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
         return False
+    # Opening: 4   Conclusion: 2
+    parts = r"(?im)^\W*(?:intro(?:duction)?|opening|body|middle|beginning|hook)\s?[:–-]\s?\d"
+    if name.lower() == "conclusion" and re.search(parts, sentence.plain[: sentence.start]):
+        return True
     words = len(name.split())
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True

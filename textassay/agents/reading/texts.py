@@ -1,7 +1,8 @@
-"""Tells a number that rates the source from one that rates the text that was made from it.
+"""Tells a number that rates another text of the prompt from one that rates the asked one.
 
-An answer that speaks of both, an article and its summary, may rate the article first, or only the
-article: `The article is superb, a 5. The summary is missing.`
+An answer may rate the source first, or only the source: `The article is superb, a 5. The summary
+is missing.` Or it says behind the rating of one text that another one is asked: `I'd go 4 for A.
+Now B, which is the one to be rated.`
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.values import WINDOW, lower_of
-from textassay.agents.reading.words import GIVING, NOUN, any_of
+from textassay.agents.reading.words import GIVING, NOUN, TEXTS, any_of
 from textassay.lazy import lazy_pattern
 
 _SOURCES = (
@@ -25,15 +26,15 @@ _TEXT = any_of(
     " traduzione resumo 摘要 总结 译文 回答 要約 翻訳"
 )
 # the summary, but not: in summary, its summary
-_MADE = lazy_pattern(rf"(?<!in\s)(?<!its\s)(?<!\w){_TEXT}")
+_MADE = lazy_pattern(rf"(?<!in\s)(?<!its\s)(?<![a-zà-ü]){_TEXT}")
 # ## Source   **Summary** (to be rated):
 _HEADING = lazy_pattern(
-    rf"(?m)^[\W\d]*(?:(?:the|original)\s)?(?:(?P<source>{_SOURCE})|{_TEXT})"
-    r"(?:\s\([^()\n]{1,40}\))?[\s:：#*_]*$"
+    rf"\n[\W\d]*(?:(?:the|original)\s)?(?:(?P<source>{_SOURCE})|{_TEXT})"
+    r"(?:\s\([^()\n]{1,40}\))?[ \t:：#*_]*(?=\n|\Z)"
 )
 # The article is a   Article fluency:   I rate the article   I really loved the article
 _RATES_SOURCE = lazy_pattern(
-    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so)\s)[^\w,]*(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
+    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so|that)\s)[^\w,]*(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
     rf"(?:(?!in\b)\w+\s)?{_SOURCE}(?:\sitself|['’]s)?"
     r"(?:\s?[:：=]|\s[\w ]{1,30}[:：]|は|(?<=[文章事])"
     r"|\s(?:\w+\s){0,2}?(?:is|was|gets?|got|deserves|merits|would|reads|earns|scores?|ist|est|es|è|mérite|merece)\b)"
@@ -41,32 +42,46 @@ _RATES_SOURCE = lazy_pattern(
 )
 
 
+# Text B, which I was asked to rate   the second one, which is under review   Draft 2 (to be rated)
+_ASKED = lazy_pattern(
+    r"(?:\b(?<!any\s)(?<!some\s)(?<!other\s)(?:second|other|next|new|candidate|two|revised|edited|the\sones?)\b"
+    rf"(?!\s(?:aspect|criteri|dimension|point|question|part))|(?:{TEXTS}|version|assistant|model)\s[b-h2-9]\b)"
+    r"(?![^.!?\n]*\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
+    r"(?:asked\s)?to\s(?:rate|evaluate|judge|assess|score)\b"
+    r"|(?:ones?\s|(?:is|are|was)\s|[(,]\s?)to\sbe\s(?:rated|evaluated|judged|assessed|scored)"
+    r"|\bunder\s(?:review|evaluation)|\byou\s(?:\w+\s)?(?:wanted|asked))"
+)
+
+
 class _Texts(NamedTuple):
-    """Where an answer speaks of a source and of the text that was made from it."""
+    """Where an answer speaks of several texts."""
 
     lower: str
+    second: int
+    """Where it says that another text than before is the asked one; 0 for nowhere."""
     made: int
-    """Where it first names the text that was made."""
+    """Where it first names a text that was made from a source."""
     headings: list[tuple[int, bool]]
     """Where sections of the two begin, and whether of the source."""
 
 
 @lru_cache(maxsize=1)
 def _texts_of(plain: str) -> _Texts | None:
-    """Return the two texts of an answer; `None` if it does not speak of both."""
+    """Return where an answer speaks of several texts; `None` if it speaks of one."""
     lower = lower_of(plain)
-    if not _names_source(lower):
-        return None
-    made = _MADE.search(lower)
+    is_asked = any(words in lower for words in (" to ", "(to ", "under ", "wanted", "asked"))
+    one = _ASKED.search(lower) if is_asked else None
+    second = max(lower.rfind(sign, 0, one.start()) for sign in ".!?\n") + 1 if one else 0
+    made = _MADE.search(lower) if _names_source(lower) else None
     if made is None:
-        return None
-    found = _HEADING.finditer(lower) if "\n" in plain else ()
+        return _Texts(lower, second, -1, []) if second else None
+    found = _HEADING.finditer(f"\n{lower}") if "\n" in plain else ()
     headings = [(one.start(), one["source"] is not None) for one in found]
-    return _Texts(lower, made.start(), headings)
+    return _Texts(lower, second, made.start(), headings)
 
 
-def rates_source(plain: str, start: int, at: int, end: int) -> bool:
-    """Return whether a number rates the source, in an answer that speaks of another text, too.
+def rates_other_text(plain: str, start: int, at: int, end: int) -> bool:
+    """Return whether a number rates the source, or a text before the one that is asked.
 
     Args:
         plain: The answer without markup.
@@ -77,6 +92,8 @@ def rates_source(plain: str, start: int, at: int, end: int) -> bool:
     texts = _texts_of(plain)
     if texts is None:
         return False
+    if at < texts.second or texts.made < 0:
+        return at < texts.second
     above = [is_source for place, is_source in texts.headings if place < at]
     if above and len({is_source for _, is_source in texts.headings}) == 2:
         return above[-1]
@@ -87,7 +104,7 @@ def rates_source(plain: str, start: int, at: int, end: int) -> bool:
     if texts.made < at and not _names_source(lead + behind):
         return False
     made = [one.end() for one in _MADE.finditer(lead)]
-    if _RATES_SOURCE.search(lead, made[-1] if made else 0):
+    if _gives_to_source(lead[made[-1] if made else 0 :]):
         return True
     if made or _MADE.search(behind):
         return False
@@ -98,8 +115,29 @@ def rates_source(plain: str, start: int, at: int, end: int) -> bool:
         return False
     earlier = re.split(r"[.!?;\n]\s", texts.lower[max(0, start - 2 * WINDOW) : start])
     named = [*filter(_names_source, earlier[-4:])]
-    return bool(named and _RATES_SOURCE.search(named[-1]))
+    return bool(named) and _gives_to_source(named[-1])
+
+
+def _gives_to_source(lower: str) -> bool:
+    """Return whether words rate the source, and do not go on with a consequence or a denial."""
+    found = _RATES_SOURCE.search(lower)
+    further = r"\b(?:so|therefore|thus|hence|not|missing|about)\b|n['’]t\b"
+    return found is not None and re.search(further, lower[found.end() :]) is None
+
+
+def follows_asked(plain: str, at: int) -> bool:
+    """Return whether a place is behind words that say which of several texts is asked."""
+    texts = _texts_of(plain)
+    return texts is not None and 0 < texts.second <= at
 
 
 def _names_source(lower: str) -> bool:
-    return any(word in lower for word in _SOURCES)
+    return (
+        "article" in lower
+        or "source" in lower
+        or "original" in lower
+        or "document" in lower
+        or "reference" in lower
+        or "transcript" in lower
+        or (("arti" in lower or not lower.isascii()) and any(one in lower for one in _SOURCES))
+    )

@@ -164,7 +164,8 @@ NOT_ASSERTED = lazy_pattern(
     + any_of(
         # negated, compared, bounded
         r"not never cannot hardly barely nothing fails neither nor"
-        " than between below above over beyond under at_least at_most almost nearly"
+        " than between below above over beyond under at_(?:the_)?(?:very_)?(?:least|most) almost"
+        " nearly"
         " up_to(?<!adds_up_to)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
         " short_of close_to as_(?:low|high)_as"
@@ -200,6 +201,7 @@ NOT_ASSERTED = lazy_pattern(
         " mentions? he she they who"
         " authors? writers? readers? users? critics? reviewers? annotators?"
         " (?:evaluator|grader|rater|judge|assessor|expert)s instructions"
+        " (?<!as\\s)an_(?:expert|annotator|editor|evaluator) rul(?:es?|ed|ing)_out"
         " other competing rival source second third"
     )
     + r"\b|['’](?:(?<=\wn['’])t|(?<=\w['’])d\shave(?!\sto\b|\sno\b))\b"
