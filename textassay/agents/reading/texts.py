@@ -49,7 +49,7 @@ _ASKED = lazy_pattern(
     r"(?![^.!?\n]*\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
     r"(?:asked\s)?to\s(?:rate|evaluate|judge|assess|score)\b"
     r"|(?:ones?\s|(?:is|are|was)\s|[(,]\s?)to\sbe\s(?:rated|evaluated|judged|assessed|scored)"
-    r"|\bunder\s(?:review|evaluation)|\byou\s(?:\w+\s)?(?:wanted|asked))"
+    r"|\bunder\s(?:review|evaluation)|\byou\s(?:wanted|asked))"
 )
 
 
@@ -69,7 +69,15 @@ class _Texts(NamedTuple):
 def _texts_of(plain: str) -> _Texts | None:
     """Return where an answer speaks of several texts; `None` if it speaks of one."""
     lower = lower_of(plain)
-    is_asked = any(words in lower for words in (" to ", "(to ", "under ", "wanted", "asked"))
+    stems = ("rat", "eval", "judg", "assess", "scor")
+    is_asked = (
+        "to " in lower and any(f"to {s}" in lower or f"to be {s}" in lower for s in stems)
+    ) or (
+        "you asked" in lower
+        or "you wanted" in lower
+        or "under review" in lower
+        or "under evaluation" in lower
+    )
     one = _ASKED.search(lower) if is_asked else None
     second = max(lower.rfind(sign, 0, one.start()) for sign in ".!?\n") + 1 if one else 0
     made = _MADE.search(lower) if _names_source(lower) else None
