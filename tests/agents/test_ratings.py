@@ -748,3 +748,24 @@ LABELED = {"labels": ("incorrect", "partly correct", "correct"), "scale": (0.0, 
 )  # fmt: skip
 def test_labels_are_read_by_letter_and_by_name_if_both_agree(answer, value):
     assert value_in(answer, **LABELED) == value
+
+
+def test_rows_of_boxes_scales_in_brackets_and_changed_ratings_are_read():
+    answers = [
+        "Fluency: ☐ 1 ☐ 2 ☐ 3 ☒ 4 ☐ 5", "[ ] 1 [ ] 2 [ ] 3 [x] 4 [ ] 5",
+        "Fluency: ( ) 1 ( ) 2 ( ) 3 (x) 4 ( ) 5\nStyle: ( ) 1 (x) 2 ( ) 3 ( ) 4 ( ) 5",
+        "Fluency: ⬜ 1 ⬜ 2 ⬜ 3 ✅ 4 ⬜ 5", "So I put 4 (from 5).", "Nota: 4 (su 5)", "4 (on 5)",
+        "I'm raising my rating from 3 to 4.", "满分5分的话，我给4分。",
+        "Too short for a 5. I give it a 4.",
+        "It's not easy to assess its fluency. A 4 seems right.",
+        "**Fluency: 4**\nStyle: 1 (on 0-1)",
+        "A score of 2 would apply to one that is dull. Score: 4",
+    ]  # fmt: skip
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
+    assert [a for a, found in read.items() if getattr(found, "value", None) != 4] == []
+    others = [
+        "☐ 1 ☐ 2 ☐ 3 ☐ 4 ☐ 5", "☒ 1 ☐ 2 ☒ 3 ☐ 4 ☐ 5", "Too dull for a 4.",
+        "A 3 to one that is fair.", "You described it as a 4.",
+    ]  # fmt: skip
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in others}
+    assert [a for a, found in read.items() if isinstance(found, Rating)] == []

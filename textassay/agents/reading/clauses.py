@@ -87,6 +87,7 @@ _AND = lazy_pattern(r"\band\b")
 _HEDGES = lazy_pattern(
     r"(?<=\Ai)(?:\s(?:would|do)(?:n['’]t|\snot)\shesitate\b|\scould\s\w+\sis\b"
     r"|(?:['’]d|\swould)?\s(?:\w+\s){0,4}?(?:perhaps|maybe|possibly)\b)"
+    r"|(?<=\bdeserves)\s(?:perhaps|maybe)\b|(?<=\bmerits)\s(?:perhaps|maybe)\b"
     # perhaps about 4
     r"|\A\W*perhaps(?=(?:\s(?:somewhere|around|about|roughly|an?|only|just))*\s?\Z)"
 )
@@ -305,7 +306,7 @@ _WISHED = lazy_pattern(
 )
 # a 5 to a flawless text   a 5 for some readers
 _TO_ANY = lazy_pattern(
-    rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?\s(?!{TEXTS}|\d)|(?:any|every|who)\w*\s(?!{TEXTS}))|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?\s(?!{TEXTS}|\d)|(?:(?:any|every|who)\w*\s(?!{TEXTS})|one\sthat\b))|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
@@ -321,6 +322,7 @@ _DEFINITE = lazy_pattern(
 _NO_MORE_THAN = lazy_pattern(
     r"(?<!\w)(?:not?|hard(?:[-\s]pressed)?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
     r"(?:(?:more|higher|better|further)\sthan|\w+\s(?:beyond|above|over|past)|exceed)\b"
+    r"|\b(?:hard|difficult)\sto\s\w+\sanything\sbut\b"
     # no reason not to award a 5   no reason to give anything less than a 5
     r"|\b(?:be|feel|seem)\s\w+\sto\s\w+\sanything\s(?:less|other|lower)\sthan\b"
     r"|\bno\s(?:\w+\s)?reason\s(?:not\sto|to\s(?:deny|withhold|(?:\w+\s){1,3}(?:less|lower)\sthan))\b"

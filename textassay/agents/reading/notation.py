@@ -72,9 +72,23 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
-    if "[ ]" in plain or "☐" in plain or "( )" in plain:
-        plain = _chosen_box(plain)
+    if "[ ]" in plain or "☐" in plain or "( )" in plain or "⬜" in plain:
+        plain = re.sub(
+            rf"(?m)(?:(?:{_EMPTY}|[☒☑]|[(\[][xX][)\]]|[ ]{{2,}})[ \t]*\d{{1,2}}\b[ \t]*){{3,}}$",
+            _choose_in_row,
+            _chosen_box(plain),
+        )
     return plain
+
+
+_EMPTY = r"(?:\( \)|\[ \]|[☐⬜◻○])"
+
+
+def _choose_in_row(row: re.Match[str]) -> str:
+    """Return a row of boxes with numbers as the one number that is ticked: `☐ 1 ☒ 2 ☐ 3`."""
+    kept = re.sub(rf"{_EMPTY}[ \t]*\d{{1,2}}\b", lambda box: " " * len(box[0]), row[0])
+    ticked = re.sub(r"[☒☑]|[(\[][xX][)\]]", lambda box: " " * len(box[0]), kept)
+    return ticked if len(re.findall(r"\d+", ticked)) == 1 else row[0]
 
 
 # six (6)

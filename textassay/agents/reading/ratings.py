@@ -128,7 +128,7 @@ _LACKING = lazy_pattern(
 _NOT_RATED = lazy_alternatives(
     "(?i)",
     # coherence was not really assessed
-    english_verb=r"(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
+    english_verb=r"(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully|easy|simple|trivial)\w+\s){0,3}?"
     r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b",
     # coherence: n/a   coherence will follow
     english=r"\b(?:n/a|leave\s(?:\w+\s){0,2}?open|unscored|unrated|leave\s[^.,;]*\swithout\s(?:an?\s)?(?:score|rating|grade|mark|number)|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b",

@@ -81,7 +81,7 @@ _SCALES = (
     ),
     # 10 üzerinden 7, 10 में से 7
     (("üzerinden", "में से"), "", rf"(?P<numbers>{NUMBER})\s{{1,8}}(?:üzerinden|में\sसे)"),
-    (("满分", "滿分"), "", rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
+    (("满分", "滿分"), "", rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?(?:的话)?"),
     (
         ("on ", "using "),
         r",?\s?(?<!\w)",
@@ -115,9 +115,9 @@ _SCALES = (
     (("max",), r"(?<!\w)", rf"max(?:imum|\.)?\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
-        ("out of", "outof", "(of"),
+        ("out of", "outof", "(of", "(on ", "(from ", "(von ", "(sur ", "(su "),
         r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*|(?<=\())",
-        r"(?:out\s?of\s?:?|(?<=\()of(?=\s\d))\s?"
+        r"(?:out\s?of\s?:?|(?<=\()(?:of(?=\s\d)|(?:on|from|von|sur|su)(?=\s\d{1,3}\))))\s?"
         rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s(?!i\b)[^\W\d_])",
     ),
 )
@@ -165,7 +165,9 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
         spans = list[tuple[int, int]]()
         for start, match in _mentions(lower, before, pattern):
             line = plain.rfind("\n", 0, start) + 1
-            if is_quoted(plain, line, start):
+            # I'm revising my rating from 3 to 4
+            changes = r"\b(?:rais|lower|revis|chang|adjust|upgrad|downgrad)\w*\s(?:\w+\s)?\Z"
+            if is_quoted(plain, line, start) or re.search(changes, lower[line:start][-40:]):
                 continue
             inside = "inside" in match.re.groupindex
             numbers = numbers_of(match["numbers"])

@@ -178,7 +178,7 @@ _RIGHT = (
     # 5 is right   5 is the best I can give   5 is what I give, but not: what I would give a poem
     r"\s(?:(?:to\s)?be\s)?(?:(?!not|never|hardly|(?:more|less)\sthan|too)[\w-]+\s){0,3}?"
     rf"(?:{FITTING}(?!\s(?:to|for)\s(?:some|many|most)\b)|my|do\b"
-    r"|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
+    r"|the\sonly\s(?:\w+\s)?(?:rating|score|number|choice)|(?:where|what)\s(?:i|this|it)(?!\w)(?!.{3,25}\s(?:to|for)\san?\b)"
     r"|(?:all|as|best|most|least|highest|lowest)\s(?:that\s)?i(?!\w))\b"
 )
 _DEFINES = lazy_alternatives(

@@ -147,7 +147,7 @@ OTHERS = lazy_pattern(
         " last default prelim expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
         rf" (?:an?|the)_separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
-        " you_(?:mentioned|gave|said|suggested|proposed|wrote)"
+        " you_(?:mentioned|gave|said|suggested|proposed|wrote|described|called)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
         f" example_{TEXTS}"
         f" (?:first|second|earlier|other|last)_(?:one|version|draft|attempt|{TEXTS})"
@@ -166,7 +166,7 @@ NOT_ASSERTED = lazy_pattern(
         r"not never cannot hardly barely nothing fails neither nor"
         " than between below above over beyond under at_(?:the_)?(?:very_)?(?:least|most) almost"
         " nearly"
-        " up_to(?<!adds_up_to)"
+        " up_to(?<!adds_up_to) too_\\w+_for_an?(?=\\W*\\Z)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
         " short_of close_to as_(?:low|high)_as"
         rf" apart_from(?=(?:\s(?:the|an?|{RATING}))*\s?\Z)"
@@ -197,7 +197,7 @@ NOT_ASSERTED = lazy_pattern(
         # said by another person, or about another thing
         " others people some(?:body|one) any(?:body|one) (?:colleague|friend|teacher|editor)s?"
         r" see(?<!\bi\ssee)(?<!\bi['’]d\ssee)(?<!\bwould\ssee) format anything_but from_an? counted"
-        r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
+        r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w* (?:tak|knock|dock)\w*_off"
         " mentions? he she they who"
         " authors? writers? readers? users? critics? reviewers? annotators?"
         " (?:evaluator|grader|rater|judge|assessor|expert)s instructions"
@@ -273,7 +273,7 @@ GIVING = any_of(
 FITTING = any_of(
     r"right fair\w* apt appropriate justified warranted reasonable deserved fitting suitable"
     r" sensible accurate realistic most_defensible unavoidable inevitable justifiable"
-    r" correct(?=\s(?:rating|score|grade|mark|choice))"
+    r" correct(?=\s(?:rating|score|grade|mark|note|choice))"
     r" (?<!worst\s)(?:choice|fit|match|option|description|compromise|justice)"
 )
 """Words that say of a rating that it is the right one: `a 4 seems fair`."""
@@ -301,7 +301,7 @@ COUNTED = lazy_pattern(
 )
 """Words before a number that counts or measures something: `errors found: 4`."""
 QUALITY = any_of(
-    r"(?!balance|sentence|audience|difference|fairness)[a-z]++(?:(?<=[a-z]{3}[ae]nc[ey])|(?<=[a-z]{3}ness)|(?<=[a-z]{3}esty)|(?<=[a-z]{3}(?:ity|acy)))"
+    r"(?!balance|sentence|audience|difference|fairness|quality)[a-z]++(?:(?<=[a-z]{3}[ae]nc[ey])|(?<=[a-z]{3}ness)|(?<=[a-z]{3}esty)|(?<=[a-z]{3}(?:ity|acy)))"
     " style grammar spelling tone structure"
 )
 """Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
