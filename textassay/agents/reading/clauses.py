@@ -109,7 +109,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     # my colleague, whose view I value, would call it a 4
     if ", wh" in lead:
         lead = re.sub(
-            r",\s(?:who|whose|whom|which)\s[^,:;()\d]*,(?=\s(?:\w+\s)?(?:\w+[sd]|gave|found|thought)\b)",
+            r",\s(?:who|whose|whom|which)\s[^,:;()\d]*,(?=\s(?:(?:\w+\s)?(?:\w+[sd]|gave|found|thought)|i(?:['’]\w+)?)\b)",
             "",
             lead,
         )
@@ -500,7 +500,7 @@ _RATED_THING = lazy_pattern(
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
     rf"\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
-    r"(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
+    r"(?!the\s(?:time\sbeing|moment)\b)(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
 )
 
 

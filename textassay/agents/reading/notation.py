@@ -70,6 +70,16 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _STARS.sub(lambda match: _count_signs(match, scale[1]), plain)
     if " point " in plain or scale[1] > 10:
         plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
+    # A) 1   B) 2   C) 3   Answer: C) 3
+    options = (
+        r"(?m)^[ \t]*\(?[Aa][.)][ \t]*\d+[ \t]*(?:\n[ \t]*\(?[B-Gb-g][.)][ \t]*\d+[ \t]*$){2,}"
+    )
+    if ("B" in plain or "b)" in plain) and (listed := re.search(options, plain)):
+        plain = blank_out(plain, [listed.span()])
+        answer = r"(?i)\b(?:answer|choice)(?:\sis)?\s?:?[ \t]*(\(?[A-G][.)])(?=[ \t]*\d)"
+        chosen = re.compile(answer).search(plain, listed.end())
+        is_first = not re.search(r"\d", plain[: listed.start()])
+        plain = blank_out(plain, [chosen.span(1)]) if chosen and is_first else plain
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
     if "[ ]" in plain or "☐" in plain or "( )" in plain or "⬜" in plain:

@@ -101,9 +101,10 @@ def _place(
     if tops and mine and body[mine[0]][tops[0]] != f"{top:g}":
         return None
     if len(names) == 1:
-        sums = ("overall", "total")
         labeled = [
-            n for n, row in enumerate(body) if _RATED.fullmatch(row[0]) or row[0].lower() in sums
+            n
+            for n, row in enumerate(body)
+            if _RATED.fullmatch(row[0]) or re.match(r"(?i)(?:overall|total|whole)\b", row[0])
         ]
         rows = labeled if len(body) > 1 else [0]
         return (rows[0], names[0]) if len(rows) == 1 else None

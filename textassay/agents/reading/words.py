@@ -147,7 +147,7 @@ OTHERS = lazy_pattern(
         " last default prelim expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
         rf" (?:an?|the)_separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
-        " you_(?:mentioned|gave|said|suggested|proposed|wrote|described|called)"
+        " you_(?:mentioned|gave(?!_me)|said|suggested|proposed|wrote|described|called)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
         f" example_{TEXTS}"
         f" (?:first|second|earlier|other|last)_(?:one|version|draft|attempt|{TEXTS})"
