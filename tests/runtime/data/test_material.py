@@ -51,6 +51,20 @@ def test_files_that_hold_their_list_in_an_object_are_read(tmp_path: Path) -> Non
     assert case.meta["expected_context"] == ["All customers are eligible."]
 
 
+def test_expected_passages_are_not_among_the_retrieved_ones() -> None:
+    """DeepEval writes its names in both ways; `context` alone is what was retrieved."""
+    for output, retrieved in (
+        ("actual_output", "retrieval_context"),
+        ("actualOutput", "retrievalContext"),
+    ):
+        row = {"input": "q", output: "x", retrieved: ["Found."], "context": ["Ideal."]}
+        (case,) = read([row])
+        assert case.context == "[passage 1] Found."
+        assert case.meta["expected_context"] == ["Ideal."]
+    (case,) = read([{"input": "q", "actualOutput": "x", "context": ["Ideal."]}])
+    assert case.context == "[passage 1] Ideal."
+
+
 def test_passages_and_messages_in_cells_of_a_csv_file(tmp_path: Path) -> None:
     """Lists are read as JSON writes them, and as Python does, which is what Ragas writes."""
     path, ragas = tmp_path / "ragas.csv", EXPORTS["ragas"].row

@@ -289,8 +289,8 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
         lock.acquire(blocking=False)
     except filelock.Timeout as error:
         raise RunFolderError(
-            f"the run folder {path} is in use by another process; wait until that has ended, or"
-            " name another folder"
+            f"the run folder {path} is in use by another process, or by another evaluation in this"
+            " one; wait until that has ended, or name another folder"
         ) from error
     except OSError as error:
         raise not_writable(path, error) from error
