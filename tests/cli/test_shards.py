@@ -129,16 +129,23 @@ def test_resume_merges_shards_and_judges_what_they_lack(server, data, run):
 
 
 def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
-    """A line that a later one replaced is paid for, and gone; other files are kept per shard."""
+    """A line that a later one replaced is paid for, and gone; other files are kept per shard.
+
+    Models of other names that answered are told and kept.
+    """
     shards(data, run, server, 2)
     for number in (1, 2):
         (run / f"shard-{number}/plot.png").write_bytes(b"\x89PNG %d" % number)
+        manifest = read_json(run / f"shard-{number}/manifest.json")
+        manifest["sent"] = {"m": {"answered_as": ["old", f"new-{number}"]}}
+        (run / f"shard-{number}/manifest.json").write_text(json.dumps(manifest))
     path = run / "shard-1/scores.jsonl"
     row = json.loads(path.read_text().splitlines()[0])
     row |= {"value": None, "outcome": "error", "error": {"type": "X", "message": "x"}}
     path.write_text(json.dumps(row) + "\n" + path.read_text())
     textassay("merge", run).ok()
-    textassay("merge", run).ok()
+    merged = textassay("merge", run).ok()
+    assert "answers of m come from several models: 'old', 'new-1', 'new-2'" in merged.err
     assert len(rows_of(run)) == 12
     assert (run / "plot.shard-2.png").read_bytes() == b"\x89PNG 2"
     summary = read_json(run / "summary.json")
@@ -146,6 +153,7 @@ def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
     assert summary["usage"]["calls"] == 13
     manifest = read_json(run / "manifest.json")
     assert manifest["merged"]["replaced"]["calls"] == 1
+    assert manifest["sent"] == {"m": {"answered_as": ["old", "new-1", "new-2"]}}
     textassay("resume", run).ok()
     assert read_json(run / "summary.json")["usage"] == summary["usage"]
 

@@ -6,6 +6,7 @@ The manifest is written last: an interrupted merge leaves no run, and can be rep
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ from textassay.runtime.storage.run_files import (
     summarize_journal,
 )
 from textassay.runtime.storage.run_folder import lock_run
+
+_log = logging.getLogger(__name__)
 
 
 def shard_folders(run: Path) -> list[Path]:
@@ -326,6 +329,7 @@ def _manifest(
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": {**first["spec"], "shard": None},
+        **({"sent": sent} if (sent := _facts_of_models(sources)) else {}),
         "merged": {
             "shards": {str(source.shard): source.path.name for source in sources},
             "of": sources[0].shard.count,
@@ -334,6 +338,26 @@ def _manifest(
             "replaced": replaced.model_dump(),
         },
     }
+
+
+def _facts_of_models(sources: Sequence[_Source]) -> dict[str, dict[str, Any]]:
+    """Return what the shards learned of their models; tell if models of other names answered."""
+    learned = [(source.manifest.get("sent") or {}) for source in sources]
+    merged: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(name for each in learned for name in each):
+        facts = [each[name] for each in learned if name in each]
+        merged[name] = {**facts[0]}
+        answered = dict.fromkeys(other for fact in facts for other in fact.get("answered_as", ()))
+        if answered:
+            merged[name]["answered_as"] = [*answered]
+        if len(answered) > 1:
+            _log.warning(
+                "the answers of %s come from several models: %s; scores of all have the same"
+                " signature",
+                name,
+                ", ".join(map(repr, answered)),
+            )
+    return merged
 
 
 def _digest_of(path: Path) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import Status, flags, syntax
 from textassay.cli.app import Heading, command
-from textassay.cli.console import say
+from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
@@ -154,7 +154,8 @@ def merge(
 def _merge_shards(run: Path, *, partial: bool) -> MergeResult:
     from textassay.evaluation.merging import merge as merged
 
-    result = merged(run, partial=partial)
+    with capture_warnings("textassay.evaluation.merging"):
+        result = merged(run, partial=partial)
     for name in result.differing:
         say(
             f"{name} differs between shards; each is kept under the name of its shard",
