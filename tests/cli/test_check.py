@@ -36,6 +36,18 @@ def test_the_first_line_is_the_verdict_in_words(table):
     assert "count as one source" in done.err
 
 
+def test_a_column_that_may_name_users_is_told_where_it_is_taken_for_the_source(tmp_path):
+    """Its values repeat, and nobody named it; `question_id` leaves no doubt."""
+    for name, doubts in (("uid", True), ("question_id", False)):
+        rows = "".join(f"u{at // 2},{at % 5},{(at + at % 2) % 5}\n" for at in range(40))
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"{name},judge,human\n{rows}")
+        done = textassay("check", path)
+        assert f"texts with the same '{name}' count as one source" in done.err
+        assert ("give another with --group" in done.err) is doubts
+        assert "give another" not in textassay("check", path, "--group", name).err
+
+
 def test_a_check_of_two_columns_imports_no_library_but_numpy():
     """Each of these takes longer to import than the check takes."""
     heavy = {"asyncio", "pandas", "pydantic", "pyarrow", "rich", "scipy", "litellm", "lightgbm"}

@@ -27,6 +27,7 @@ from textassay.checking.table_reader import (
     read_steps,
     read_table,
 )
+from textassay.runtime.column_names import ITEMS, columns_named
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, majority
 
@@ -123,7 +124,10 @@ def _of_table(
             " article or a question, name its column with --group"
         )
     else:
-        notes.append(f"texts with the same {roles.group!r} count as one source")
+        # such a name may mean a user, or a row of another table
+        is_unclear = "--group" not in options and columns_named(ITEMS, [roles.group])
+        doubt = "; if it names no source, give another with --group" if is_unclear else ""
+        notes.append(f"texts with the same {roles.group!r} count as one source{doubt}")
     readings = [
         Reading() if path is None else reading_of(path, table, roles, pair, options)
         for pair in roles.pairs
