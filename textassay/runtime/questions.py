@@ -7,7 +7,6 @@ probabilities from a server: an answer that fails a check has no value.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -217,9 +216,6 @@ class DecisionRequest(Message, defer_build=True):
         return other
 
 
-_JOINT_ASPECTS = re.compile(r"\|joint:[\w-]+")
-
-
 class Way(Message, defer_build=True):
     """How answers were obtained; part of the signature of their scores."""
 
@@ -249,11 +245,11 @@ class Way(Message, defer_build=True):
         The aspects that may be asked together (`joint:...`) remain if they were, in place of the
         bare `joint`.
         """
-        facts = self.facts
-        if not self.joint:
-            signature = _JOINT_ASPECTS.sub("", signature)
-        elif _JOINT_ASPECTS.search(signature):
+        facts, (before, joint, after) = self.facts, signature.partition("|joint:")
+        if joint and self.joint:
             facts = facts.replace("|joint", "")
+        elif joint:
+            signature = before + after[after.find("|") :]
         return signature.replace("|how:auto|", f"|{facts}|", 1)
 
 

@@ -7,8 +7,10 @@ import io
 import json
 from datetime import date
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -81,6 +83,14 @@ def test_a_field_map_goes_before_names_and_aliases() -> None:
     (example,) = read([row], **fields, reference="meta.gold")
     assert (example.output, example.human, example.source) == ("new", {"coherence": 2.0}, None)
     assert example.meta == {"output": "old", "input": "i", "gold": "r"}
+
+
+@pytest.mark.parametrize("name", ["Übersetzung", "réponse", "Ответ й", "답변", "größe ä ö"])
+def test_a_field_map_finds_a_name_whose_accents_are_written_otherwise(name: str) -> None:
+    forms = [normalize(form, name) for form in ("NFC", "NFD")]
+    for mapped, written in permutations(forms):
+        (example,) = read([{written: "A text.", "note": "n"}], **{mapped: "output"})
+        assert example.output == "A text."
 
 
 def test_two_aliases_need_a_decision() -> None:

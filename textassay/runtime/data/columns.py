@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from pydantic import ValidationError
 
@@ -426,11 +427,19 @@ class FieldReader:
             layout = self._layouts[keys] = self._make_layout(row, exported=exported)
         return layout
 
+    def _adopt_spelling(self, keys: Iterable[str]) -> None:
+        """Have the field map name columns as the data do: `Ü` may be one character there, or two."""
+        spelled = {normalize("NFC", key): key for key in keys if not key.isascii()}
+        for theirs in [*(self.fields if spelled else ())]:
+            key = spelled.get(normalize("NFC", theirs), theirs)
+            self.fields[key] = self.fields.pop(theirs)
+
     def _make_layout(self, row: Mapping[Any, Any], *, exported: bool) -> _ColumnLayout:
         keys = tuple(row)
         for key in keys:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
+        self._adopt_spelling(keys)
         export = None if exported else reader_for(frozenset(keys) - self.fields.keys())
         if export:
             return _ColumnLayout((), (), export=export)
