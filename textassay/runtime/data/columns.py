@@ -428,7 +428,7 @@ class FieldReader:
         return layout
 
     def _adopt_spelling(self, keys: Iterable[str]) -> None:
-        """Have the field map name columns as the data do: `Ü` may be one character there, or two."""
+        """Name columns in the field map as the data do, where `Ü` may be one character or two."""
         spelled = {normalize("NFC", key): key for key in keys if not key.isascii()}
         for theirs in [*(self.fields if spelled else ())]:
             key = spelled.get(normalize("NFC", theirs), theirs)
