@@ -1354,3 +1354,30 @@ def test_a_text_before_the_asked_one_lends_it_no_rating():
         "Fluency: 4\nThe other aspects are to be rated later by others.",
     ]  # fmt: skip
     assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}
+
+
+def test_unfilled_marks_demands_of_a_rubric_and_lists_that_go_on_give_no_rating():
+    answers = [
+        "Feedback: It flows, which speaks for a score of 4. [RESULT]",
+        "It seems a 4. [RESULT] {score}",
+        "Feedback: The rubric demands an end for a score of 4, and this text has",
+        "A letter with a fluency of 5 has no slips, whereas a letter with a fluency of 1",
+        "It is better than the one you showed me before, which I gave a 4.",
+        "2. Read the text again.\n3. Write down your rating.\n4. Go on to the next page.",
+        "Under such a view, a 4 would be justified. The end is odd, and under this view a 2 fits.",
+        "If I had to put a number on A, it'd be 4. Now for B, the one I have been asked about",
+        "It clearly exceeds the description of score 3, and the question is whether",
+        "With respect to style, I'd happily give a 4. How well it flows is not for me to say.",
+        "A) 1\nB) 2\nC) 3\nAnswer:",
+    ]  # fmt: skip
+    assert {a: value for a in answers if (value := value_of(a, aspect="fluency"))} == {}
+    rated = [
+        "Feedback: It flows. So the score is 4. [RESULT]",
+        "Rating: 4\n\nText 2: It rains.\nRating:",
+        "5. It has all.\n6. It ends well.\n7. It is short.\nFluency: 4", "This is a text with a 4.",
+        "With respect to fluency, I'd happily give a 4.", "As for whether it flows, I say 4.",
+        "A) 2\nB) 3\nC) 4\nAnswer: C) 4", "For the moment I'd say 4.",
+        "The text you gave me is a 4.",
+        "| Part | Fluency |\n|---|---|\n| 1 | 5 |\n| 2 | 3 |\n| Whole text | 4 |",
+    ]  # fmt: skip
+    assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}

@@ -499,7 +499,7 @@ _RATED_THING = lazy_pattern(
 )
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
-    rf"\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
+    rf"\b(?:for|on(?!\s{LOOK})|regarding|concerning|in\sterms\sof|when\sit\scomes\sto|with\sre(?:spect|gard)\sto|as\s(?:for|regards))\s"
     r"(?!the\s(?:time\sbeing|moment)\b)(?:(?:its|the|their|an?)\s)*+(?!(?:its|the|their)\Z)(?P<thing>[a-z-]{3,})"
 )
 
@@ -526,7 +526,8 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
         return True
     # its grammar gets a 5, and the wording is a 4
     subject = re.search(
-        r"\b(?:the|its)\s([a-z]+)\s(?:is|gets|deserves|merits|earns)\san?\s?\Z", place.clause
+        r"\b(?:the|its)\s(?:[a-z]+\s)?([a-z]+)\s(?:is|gets|deserves|merits|earns)\s(?:like\s)?(?:an?|level)\s?\Z",
+        place.clause,
     )
     if own and subject and QUALITY_NAME.search(place.sentence.text):
         return NO_OTHER_THING.fullmatch(subject[1]) is None

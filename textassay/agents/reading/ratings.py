@@ -296,6 +296,10 @@ def _opening_verdict(
 
 def _continues_list(plain: str, at: int) -> bool:
     """Return whether a line has the name of the first one with another number: `Text B: 4`."""
+    # 5. It flows.   6. It ends well.
+    items = [re.match(r"\s*\(?(\d{1,2})[.)]\s", one) for one in (plain[:40], plain[at : at + 40])]
+    if items[0] and items[1] and int(items[0][1]) + 1 == int(items[1][1]):
+        return True
     name = re.match(r"\W*([^\W\d_]+)[ _#(]{1,2}(?:\d{1,4}|[A-H])\b", plain[at : at + 40])
     first = rf"(?:\A|\n)\W*{name[1]}[ _#(]{{1,2}}(?:1|A)\b" if name else "(?!)"
     return re.compile(first).search(plain, 0, at) is not None
@@ -484,6 +488,12 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     undecided = _UNDECIDED.search(behind) if " " in behind else None
     # The rating is 4. The rating is
     if undecided and not re.search(rf"{re.escape(undecided[0].strip())}\s\d", plain.lower()):
+        return True
+    # it might be a 4. [RESULT]   but not: The score is 4. [RESULT]
+    is_empty = re.search(
+        r"\n\W*(?:result|rating|score)\s?:\W*(?:(?:score|rating|result)\W*)?\Z", behind
+    )
+    if is_empty and not re.search(rf"(?i)\b{NOUN}\s?(?:is|[:=])\W*\d", plain):
         return True
     # [RESULT] 2 or 3
     between = re.search(r"\d\s?(?:or|to|and|[-–~])\s?(?:an?\s)?\d", behind)

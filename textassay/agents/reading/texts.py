@@ -49,7 +49,7 @@ _ASKED = lazy_pattern(
     r"(?![^.!?\n]*\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
     r"(?:asked\s)?to\s(?:rate|evaluate|judge|assess|score)\b"
     r"|(?:ones?\s|(?:is|are|was)\s|[(,]\s?)to\sbe\s(?:rated|evaluated|judged|assessed|scored)"
-    r"|\bunder\s(?:review|evaluation)|\byou\s(?:wanted|asked))"
+    r"|\bunder\s(?:review|evaluation)|\byou\s(?:wanted|asked)|\basked\s(?:about|for)\b)"
 )
 
 
@@ -74,6 +74,7 @@ def _texts_of(plain: str) -> _Texts | None:
         "to " in lower and any(f"to {s}" in lower or f"to be {s}" in lower for s in stems)
     ) or (
         "you asked" in lower
+        or "asked about" in lower
         or "you wanted" in lower
         or "under review" in lower
         or "under evaluation" in lower

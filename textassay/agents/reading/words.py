@@ -147,6 +147,7 @@ OTHERS = lazy_pattern(
         " last default prelim expected required possible draft pre-final preliminary reference"
         " gold target public official published stated quoted claimed reported"
         rf" (?:an?|the)_separate(?=\s?\Z|\s(?:\w+\s)?{RATING}) your_(?:rating|score|grade|mark)_of"
+        " you_(?:showed|sent|gave)_(?:me|us)_(?:before|earlier|first|last)"
         " you_(?:mentioned|gave(?!_me)|said|suggested|proposed|wrote|described|called)"
         # `the other one, which I gave a 4`, but not: the other one is missing, which makes
         f" example_{TEXTS}"
@@ -166,6 +167,8 @@ NOT_ASSERTED = lazy_pattern(
         r"not never cannot hardly barely nothing fails neither nor"
         " than between below above over beyond under at_(?:the_)?(?:very_)?(?:least|most) almost"
         " nearly"
+        " exceeds (?:demands?|requires)\\b.*\\bfor\\san?(?=\\W*\\Z|\\s\\w+\\sof\\W*\\Z)"
+        rf" (?<!is\s)(?<!\bi\s)an?\s{TEXTS}\swith(?=\san?\b)"
         " up_to(?<!adds_up_to) too_\\w+_for_an?(?=\\W*\\Z)"
         r" instead_of lacks\s[^,]*\sof\san?(?=\W*\Z) miss(?:es|ed)?\san?(?=\W*\Z) understand accept"
         " short_of close_to as_(?:low|high)_as"
@@ -310,7 +313,7 @@ NO_OTHER_THING = lazy_pattern(
     + any_of(
         r"me us now all everything this that these those it reasons? most such balance which"
         r" not both"
-        r" \w+ing whole entire overall full final given above same \w*scale top high\w*"
+        r" whether how \w+ing whole entire overall full final given above same \w*scale top high\w*"
         r" low\w* max\w*"
         r" mid\w*"
         r" one your note provided candidate generated model system assistant dimension"
