@@ -235,6 +235,8 @@ _BUT = lazy_pattern(r",\s(?:but|yet|still)\b")
 _MET = (
     r"(?:i(?!\s(?:were(?!\s(?:\w+ly\s)?(?:press|forc|ask|push|to\b))|was|had(?!\sto)|could|knew)\b)|(?:an?\s)?(?:\d+|number|figure|score|rating)|needed|necessary"
     r"|it\swere\sup\sto\sme|one\swants\sto"
+    # my honest, if slightly uncomfortable, rating
+    r"|(?:slightly|somewhat|rather|perhaps|a\s(?:bit|little))\s\w+(?=,)"
     # half points are allowed   a reluctant one
     r"|(?:decimals|halves|fractions|(?:half|fractional|decimal)\s(?!of\b)\w+)|an?\s(?:[\w-]+\s){1,3}one"
     r"|(?:that|this|it)(?:\s(?:makes|helps|seems|sounds)|(?:['’]s|\sis)\s(?:all\sright|ok(?:ay)?|fine|acceptable|allowed|permissible))|anything|only(?=\W*\Z|\s(?:just|by)\b)"

@@ -72,7 +72,7 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
     # A) 1   B) 2   C) 3   Answer: C) 3
     options = (
-        r"(?m)^[ \t]*\(?[Aa][.)][ \t]*\d+[ \t]*(?:\n[ \t]*\(?[B-Gb-g][.)][ \t]*\d+[ \t]*$){2,}"
+        r"(?m)^[ \t]*\(?[Aa][.)][ \t]*\d+[ \t]*(?:\n[ \t]*\(?[B-Gb-g][.)][ \t]*\d+[ \t]*$){2,7}"
     )
     if ("B" in plain or "b)" in plain) and (listed := re.search(options, plain)):
         plain = blank_out(plain, [listed.span()])
@@ -84,7 +84,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _IN_FIGURES.sub(_without_figure, plain)
     if "[ ]" in plain or "☐" in plain or "( )" in plain or "⬜" in plain:
         plain = re.sub(
-            rf"(?m)(?:(?:{_EMPTY}|[☒☑]|[(\[][xX][)\]]|[ ]{{2,}})[ \t]*\d{{1,2}}\b[ \t]*){{3,}}$",
+            rf"(?m)(?:(?:{_EMPTY}|[☒☑]|[(\[][xX][)\]]|[ ]{{2,4}})"
+            r"[ \t]{0,3}\d{1,2}\b[ \t]{0,3}){3,11}$",
             _choose_in_row,
             _chosen_box(plain),
         )

@@ -73,7 +73,7 @@ _WITHDRAWN = lazy_alternatives(
     foreign=r"(?:zieh|nehm)e\s(?:\w+\s){1,4}zurück|je\s(?:la\s|le\s)?retire|j['’]annule|retiro\s(?:es[at]a?|mi|la)\s(?:not|punt|calif|valor)"
     r"|ritiro\s(?:il|quest\w|quel)\s(?:voto|punt)|отзываю|отменяю|отказываюсь\sот\sэтой",
     # Rating: 4 (retracted)   Status: withdrawn
-    status=r"(?<=[\n(])\W*(?:status\W+)?(?:retracted|withdrawn|revoked|void|superseded)(?=\W*\Z|[):\n])",
+    status=r"(?<=[\n(])\W{0,9}(?:status\W{1,9})?(?:retracted|withdrawn|revoked|void|superseded)(?=\W*\Z|[):\n])",
     # the 4 no longer stands
     fall=r"(?:can(?:no|['’])t|no\slonger)\sstands?\b",
     # I have to abstain
@@ -491,14 +491,15 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         return True
     # it might be a 4. [RESULT]   but not: The score is 4. [RESULT]
     is_empty = re.search(
-        r"\n\W*(?:result|rating|score)\s?:\W*(?:(?:score|rating|result)\W*)?\Z", behind
+        r"\n\W{0,9}(?:result|rating|score)\s?:\W{0,9}(?:(?:score|rating|result)\W{0,9})?\Z", behind
     )
-    if is_empty and not re.search(rf"(?i)\b{NOUN}\s?(?:is|[:=])\W*\d", plain):
+    name = rf"(?i)(?:\b{NOUN}{f'|{own}' if own else ''})\s?(?:is|[:=])\W*\d"
+    if is_empty and not re.search(name, plain):
         return True
     # [RESULT] 2 or 3
     between = re.search(r"\d\s?(?:or|to|and|[-–~])\s?(?:an?\s)?\d", behind)
-    label = rf"(?:{NOUN}|final|overall)\s?[:=]\s*(?:between\s|either\s)?(?:an?\s)?\Z"
-    if between and re.search(label, behind[: between.start()]):
+    label = rf"(?:{NOUN}|final|overall)\s?[:=]\s?(?:between\s|either\s)?(?:an?\s)?\Z"
+    if between and re.search(label, behind[: between.start()][-40:]):
         return True
     # of the aspect, or of nothing that has a name, I cannot give a rating
     declined = r"(?:无法|無法|不能|没法)(?:给出|进行)?(?:评分|打分|评价|评估|判断)"

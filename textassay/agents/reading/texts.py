@@ -29,12 +29,12 @@ _TEXT = any_of(
 _MADE = lazy_pattern(rf"(?<!in\s)(?<!its\s)(?<![a-zà-ü]){_TEXT}")
 # ## Source   **Summary** (to be rated):
 _HEADING = lazy_pattern(
-    rf"\n[\W\d]*(?:(?:the|original)\s)?(?:(?P<source>{_SOURCE})|{_TEXT})"
+    rf"\n[\W\d]{{0,12}}(?:(?:the|original)\s)?(?:(?P<source>{_SOURCE})|{_TEXT})"
     r"(?:\s\([^()\n]{1,40}\))?[ \t:：#*_]*(?=\n|\Z)"
 )
 # The article is a   Article fluency:   I rate the article   I really loved the article
 _RATES_SOURCE = lazy_pattern(
-    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so|that)\s)[^\w,]*(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
+    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so|that)\s)[^\w,]{0,6}(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
     rf"(?:(?!in\b)\w+\s)?{_SOURCE}(?:\sitself|['’]s)?"
     r"(?:\s?[:：=]|\s[\w ]{1,30}[:：]|は|(?<=[文章事])"
     r"|\s(?:\w+\s){0,2}?(?:is|was|gets?|got|deserves|merits|would|reads|earns|scores?|ist|est|es|è|mérite|merece)\b)"
@@ -46,7 +46,7 @@ _RATES_SOURCE = lazy_pattern(
 _ASKED = lazy_pattern(
     r"(?:\b(?<!any\s)(?<!some\s)(?<!other\s)(?:second|other|next|new|candidate|two|revised|edited|the\sones?)\b"
     rf"(?!\s(?:aspect|criteri|dimension|point|question|part))|(?:{TEXTS}|version|assistant|model)\s[b-h2-9]\b)"
-    r"(?![^.!?\n]*\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
+    r"(?![^.!?\n]{0,80}\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
     r"(?:asked\s)?to\s(?:rate|evaluate|judge|assess|score)\b"
     r"|(?:ones?\s|(?:is|are|was)\s|[(,]\s?)to\sbe\s(?:rated|evaluated|judged|assessed|scored)"
     r"|\bunder\s(?:review|evaluation)|\byou\s(?:wanted|asked)|\basked\s(?:about|for)\b)"
