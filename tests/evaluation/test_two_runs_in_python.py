@@ -101,7 +101,7 @@ async def test_what_is_no_run_is_refused_in_words(other, tmp_path):
     with pytest.raises(DataError, match=r"is no run; give a Run|contains no scores"):
         old.compare(other)
     if isinstance(other, pd.DataFrame):
-        with pytest.raises(DataError, match="a DataFrame is no run"):
+        with pytest.raises(DataError, match="DataFrame is no run"):
             old.report(tmp_path / "p.html", other)
 
 
