@@ -1381,3 +1381,22 @@ def test_unfilled_marks_demands_of_a_rubric_and_lists_that_go_on_give_no_rating(
         "| Part | Fluency |\n|---|---|\n| 1 | 5 |\n| 2 | 3 |\n| Whole text | 4 |",
     ]  # fmt: skip
     assert {a: value for a in rated if (value := value_of(a, aspect="fluency")) != 4} == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Given that the article is short, I'd give it a 4.",
+        "Rating: 4, considering that the source is hard to follow.",
+        "The article is long. Rating: 4. The summary is short.",
+        "The source reads like a press release.\n\nIt deserves a 4. The summary is short.",
+        "The original is written in a formal style. A 4 seems fair. The summary is short.",
+    ],
+)
+def test_a_sentence_about_the_source_before_a_rating_does_not_take_it(answer):
+    assert parse_rating(answer, scale=(1, 5), aspect="coherence").value == 4
+
+
+def test_it_behind_a_sentence_about_the_source_is_the_source():
+    answer = "The article is superb. It deserves a 5. The summary is missing."
+    assert not isinstance(parse_rating(answer, scale=(1, 5), aspect="coherence"), Rating)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.values import WINDOW, lower_of
-from textassay.agents.reading.words import GIVING, NOUN, TEXTS, any_of
+from textassay.agents.reading.words import GIVING, TEXTS, any_of
 from textassay.lazy import lazy_pattern
 
 _SOURCES = (
@@ -34,7 +34,7 @@ _HEADING = lazy_pattern(
 )
 # The article is a   Article fluency:   I rate the article   I really loved the article
 _RATES_SOURCE = lazy_pattern(
-    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so|that)\s)[^\w,]{0,6}(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
+    r"(?:\A|[,:(—–-]\s*|\s(?:and|but|while|whereas|so)\s|(?<!given)(?<!considering)(?<!seeing)(?<!fact)\sthat\s)[^\w,]{0,6}(?:(?:the|this|der|el|il|o|de)\s|l['’])?"
     rf"(?:(?!in\b)\w+\s)?{_SOURCE}(?:\sitself|['’]s)?"
     r"(?:\s?[:：=]|\s[\w ]{1,30}[:：]|は|(?<=[文章事])"
     r"|\s(?:\w+\s){0,2}?(?:is|was|gets?|got|deserves|merits|would|reads|earns|scores?|ist|est|es|è|mérite|merece)\b)"
@@ -120,11 +120,10 @@ def rates_other_text(plain: str, start: int, at: int, end: int) -> bool:
     if _RATES_SOURCE.search(behind):
         return True
     # The article is superb. It deserves a 5. The summary is missing.
-    if texts.made < at or re.match(rf"\W*(?:\w+\s)?{NOUN}\s?[:：=]", lead):
+    if texts.made < at or not re.search(r"\bit\b", lead):
         return False
-    earlier = re.split(r"[.!?;\n]\s", texts.lower[max(0, start - 2 * WINDOW) : start])
-    named = [*filter(_names_source, earlier[-4:])]
-    return bool(named) and _gives_to_source(named[-1])
+    earlier = re.split(r"[.!?;] ", texts.lower[max(0, start - WINDOW) : start])
+    return len(earlier) > 1 and not earlier[-1] and _gives_to_source(earlier[-2])
 
 
 def _gives_to_source(lower: str) -> bool:
