@@ -134,7 +134,10 @@ def what_it_is(path: Path) -> str:
         b"\x28\xb5\x2f\xfd": ("compressed with zstd", unpack),
         b"\xfd7zXZ\0": ("compressed with xz", unpack),
         b"BZh91AY&SY": ("compressed with bzip2", unpack),
-        b"\x1f\x8b": ("compressed with gzip", "let its name end in .gz"),
+        b"\x1f\x8b": (
+            "compressed with gzip",
+            "unpack it, or let its name end in .jsonl.gz or .csv.gz",
+        ),
         b"PK\x03\x04": ("a zip archive or a workbook", "unpack it, or save it as .xlsx"),
         b"\xd0\xcf\x11\xe0": ("a workbook of old Excel", "save it as .xlsx"),
         b"PAR1\x15": ("a parquet file", "let its name end in .parquet"),
