@@ -257,3 +257,10 @@ def test_objects_that_have_the_type_of_another_call_are_no_calls_of_tools(kind: 
     message = {"role": "assistant", "content": [record]}
     assert [m.calls for m in read_messages([USER, message])] == [(), ()]
     assert looks_like_messages([{"type": kind, "call_id": "c"}])
+
+
+def test_calls_of_tools_of_an_unknown_kind_keep_their_arguments() -> None:
+    call = {"type": "agent_call", "call_id": "c", "name": "ask", "arguments": '{"q": 1}'}
+    for items in ([call], [{"role": "assistant", "content": [call]}]):
+        (message,) = read_messages(items)
+        assert [(c.name, c.arguments) for c in message.calls] == [("ask", '{"q": 1}')]

@@ -274,11 +274,19 @@ def _is_message(item: Any) -> bool:
 def is_response_item(item: Mapping[str, Any]) -> bool:
     """Return whether an object is an item of OpenAI's responses other than a message."""
     kind = plain_name(str(item.get("type")))
-    is_known = kind.endswith((*_CALLS, *_RESULTS)) or kind in (*_NOT_SHOWN, "mcplisttools")
-    is_known |= kind.endswith("call") and "call_id" in item  # of a tool that is not known here
+    is_shown = _is_call(kind, item) or kind.endswith(_RESULTS)
+    is_known = is_shown or kind in (*_NOT_SHOWN, "mcplisttools")
     always = ("functioncall", "functioncalloutput", "reasoning")
     is_item = kind in always or not {"id", "call_id", "status"}.isdisjoint(item)
     return is_known and is_item and "role" not in item
+
+
+def _is_call(kind: str, item: Any) -> bool:
+    """Return whether an object of a type, in plain letters, is a call of a tool."""
+    if kind.endswith(_CALLS):
+        return True
+    # of a tool that is not known here; a `phone_call` is none
+    return kind.endswith("call") and not {"call_id", "arguments"}.isdisjoint(item)
 
 
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
@@ -350,7 +358,7 @@ def _read_parts(
         kind, fields = _kind_and_fields(part)
         if kind.endswith(_RESULTS):
             add(_result_part(fields, images))
-        elif kind.endswith(_CALLS):
+        elif _is_call(kind, fields):
             call, result = read_call(part if fields is part else {_key_of(part): fields}, images)
             calls.append(call)
             if result is not None:
@@ -620,7 +628,8 @@ def _kind_and_fields(part: Any) -> tuple[str, Any]:
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind, fields = _kind_and_fields(part)
-    if kind.endswith((*_CALLS, *_RESULTS)) or kind in _NOT_SHOWN or part.get("thought") is True:
+    is_read = _is_call(kind, fields) or kind.endswith(_RESULTS)
+    if is_read or kind in _NOT_SHOWN or part.get("thought") is True:
         return ""
     if images is not None and is_image_part(part):
         return images.mark(part)

@@ -91,6 +91,8 @@ def test_a_field_map_finds_a_name_whose_accents_are_written_otherwise(name: str)
     for mapped, written in permutations(forms):
         (example,) = read([{written: "A text.", "note": "n"}], **{mapped: "output"})
         assert example.output == "A text."
+        (example,) = read([{mapped: "A text.", written: "Other."}], **{mapped: "output"})
+        assert example.output == ("Other." if mapped == written else "A text.")
 
 
 def test_two_aliases_need_a_decision() -> None:

@@ -309,6 +309,8 @@ def test_the_column_of_raters_can_be_mapped():
     ]
     fields = {"who": "rater", "coh": "human.coherence"}
     assert read(rows, fields=fields) == {"a": ((1.0, 3.0), 2.0)}
+    unnamed = [{"": row["id"]} | {k: v for k, v in row.items() if k != "id"} for row in rows]
+    assert read(unnamed, fields=fields | {"": "id"}) == {"a": ((1.0, 3.0), 2.0)}
     apart = [rows[0], {**rows[1], "id": "b"}]
     assert read(apart, fields=fields) == {"a": ((1.0, None), 1.0), "b": ((None, 3.0), 3.0)}
     with pytest.raises(DataError, match="the rows have no 'id'"):

@@ -61,12 +61,12 @@ def _find_columns(first: Mapping[str, Any], fields: Mapping[str, str]) -> _Colum
     """
     unmapped = [key for key in first if isinstance(key, str) and key not in fields]
 
-    def find(ours: str, names: Sequence[str]) -> str:
+    def find(ours: str, names: Sequence[str]) -> str | None:
         mapped = [key for key, target in fields.items() if target == ours]
-        return next((key for key in (*mapped, *columns_named(names, unmapped)) if key in first), "")
+        return next((k for k in (*mapped, *columns_named(names, unmapped)) if k in first), None)
 
     id_, rater = find("id", ITEMS), find(RATER, RATERS)
-    if not (id_ and rater):
+    if id_ is None or rater is None:
         return None
     # `textassay ratings export csv` writes an aspect and its value in columns of these names
     long = columns_named(("aspect", "value"), unmapped)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -427,11 +427,11 @@ class FieldReader:
             layout = self._layouts[keys] = self._make_layout(row, exported=exported)
         return layout
 
-    def _adopt_spelling(self, keys: Iterable[str]) -> None:
+    def _adopt_spelling(self, keys: Collection[str]) -> None:
         """Name columns in the field map as the data do, where `Ü` may be one character or two."""
         spelled = {normalize("NFC", key): key for key in keys if not key.isascii()}
         for theirs in [*(self.fields if spelled else ())]:
-            key = spelled.get(normalize("NFC", theirs), theirs)
+            key = theirs if theirs in keys else spelled.get(normalize("NFC", theirs), theirs)
             self.fields[key] = self.fields.pop(theirs)
 
     def _make_layout(self, row: Mapping[Any, Any], *, exported: bool) -> _ColumnLayout:
