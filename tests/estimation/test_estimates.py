@@ -19,6 +19,7 @@ from textassay.estimation import (
 )
 from textassay.estimation.compare_rows import CompareRow, comparison_table
 from textassay.estimation.means import (
+    compare_rated_with_others,
     correct_mean,
     mean_over_groups,
     power_tuned,
@@ -310,6 +311,19 @@ def test_a_doubtful_p_value_of_few_sources_is_warned_of(p, groups, warned):
     for notes in (table.notes, both.notes):
         rare = [note for note in notes if "may show in none of 12" in note.text]
         assert len(rare) == (groups == 12)
+
+
+@pytest.mark.parametrize("rated", [5, 10, 30])
+@pytest.mark.parametrize("other", [0.03, 0.1, 0.3])
+def test_a_random_draw_is_not_suspected_because_its_few_scores_are_equal(rated, other):
+    """Nor by the distances from the median, of which most are 0."""
+    rng, alarms = np.random.default_rng(1), 0
+    for _ in range(300):
+        scores = np.where(rng.random(200) < other, rng.integers(1, 5, 200), 5.0)
+        is_rated = np.isin(np.arange(200), rng.choice(200, rated, replace=False))
+        found = compare_rated_with_others(scores, is_rated, np.arange(200))
+        alarms += found is not None and found.p < 0.01
+    assert alarms <= 15
 
 
 def world(sources: int = 60, seed: int = 0, *, even: bool = True) -> Columns:

@@ -608,7 +608,7 @@ def compare_rated_with_others(scores: Floats, rated: Mask, groups: Codes) -> Rat
     """
     codes = np.unique(groups, return_inverse=True)[1]
     shares = np.bincount(codes, weights=rated) / np.bincount(codes)
-    if np.isin(shares, (0, 1)).all():
+    if is_of_sources := bool(np.isin(shares, (0, 1)).all()):
         # rows of large sources are not more likely to be rated, so each source has the same weight
         scores = np.bincount(codes, weights=scores) / np.bincount(codes)
         rated, codes = shares == 1, np.arange(len(shares))
@@ -618,11 +618,15 @@ def compare_rated_with_others(scores: Floats, rated: Mask, groups: Codes) -> Rat
         return None
     difference = sides[0].minus(sides[1])
     # no correction for skewness: a warning does not need it
-    variance = difference.variance
+    variance, df = difference.variance, difference.df
+    if is_of_sources:
+        # in a random draw both sides vary alike; a few rated sources may be equal by chance
+        within, df = scores - np.where(rated, sides[0].value, sides[1].value), len(scores) - 2
+        variance = float(within @ within) / df * sum(1 / side.clusters for side in sides)
     if variance == 0:
         return None
     t = difference.value / math.sqrt(variance)
-    return RatedSelection(sides[0].value, sides[1].value, 2 * float(stdtr(difference.df, -abs(t))))
+    return RatedSelection(sides[0].value, sides[1].value, 2 * float(stdtr(df, -abs(t))))
 
 
 @dataclass(frozen=True, slots=True)

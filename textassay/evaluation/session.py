@@ -300,7 +300,7 @@ async def writing_summary(session: HasSummary) -> AsyncIterator[None]:
     except TextassayError as error:
         folder = session.folder
         if folder is None and not isinstance(error, ConfigurationError):
-            error.add_note("finished work is kept, and can be resumed, with out=")
+            error.add_note("with out=, finished work is kept and can be resumed")
         if folder is None or not folder.manifest:
             raise
         # a wrong key or a missing ability fails the first call; nothing is written then, so that
