@@ -12,7 +12,7 @@ import pytest
 from tests.virtual_time import run_virtual
 from textassay import evaluate
 from textassay.agents.prompt_template import TaskNeed
-from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
+from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine, unmet_needs
 from textassay.evaluation.opening import open_models, open_store, open_tools
 from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.session import open_session
@@ -170,6 +170,13 @@ async def test_the_traits_of_a_foreign_method_count() -> None:
     Demanding.traits = replace(Demanding.traits, check_data=MethodTraits().check_data)
     run = await evaluate([PICTURE], method=Demanding())
     assert [(score.outcome, score.value) for score in run] == [("abstained", None)]
+    # another package may write plain text; previews of prompts give what it wrote
+    method, plain = Demanding(), {"fluency": ("context",)}
+    [score] = unmet_needs(
+        Assignment(example=PICTURE, aspects=method.aspects), method, plain
+    ).values()  # type: ignore[arg-type]
+    assert score.error is not None
+    assert score.error.type == "MissingContext"
 
 
 def test_built_in_methods_state_their_traits() -> None:

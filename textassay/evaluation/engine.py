@@ -123,11 +123,7 @@ class EvaluationEngine:
         traits = traits_of(method)
         self._is_joint, self._aspects = traits.judges_jointly, tuple(method.aspects)
         judged = {aspect.member_of or aspect.name for aspect in self._aspects}
-        self._needs = {
-            name: tuple(map(TaskNeed, needed))
-            for name, needed in traits.needs.items()
-            if name in judged
-        }
+        self._needs = {name: needed for name, needed in traits.needs.items() if name in judged}
         self.workers = max(1, workers)
         """Examples in progress at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
@@ -393,7 +389,7 @@ def unmet_needs(
     lacking = {
         aspect: [
             field
-            for field in needs.get(aspect.member_of or aspect.name, ())
+            for field in map(TaskNeed, needs.get(aspect.member_of or aspect.name, ()))
             if not has_field(example, field)
         ]
         for aspect in assignment.aspects
