@@ -246,10 +246,11 @@ _CASE = lazy_alternatives(
     condition=r"(?P<if>(?:if|assuming|supposing|unless)\b(?!\s(?:[^,]*\b(?:everything|all|whole|overall|together|honest)\b|(?:you|we)\s(?:ask|must|need|have|want|insist)"
     r"|(?:i|we)(?:['’]m|\s(?:have|had|must|may|am|were|can|need))|(?:\w+ly\s)?(?:pressed|forced|pushed|asked)"
     r"|needed|necessary|anything|only)\b)|otherwise\b|else\b)",
-    reading=r"(?P<as>as(?=\s(?:an?|the)\s)|(?:(?!based|compared|overall)\w+ed|taken|read|seen|understood)"
-    r"(?=\s(?:\w+\s)?(?:as|by|under|on|from|against|in|with|to)\b|\s\w+ly\b)|(?:think|look)ing(?=\s))",
+    reading=rf"(?P<as>as(?=\s(?:an?|the)\s(?!whole\b|{TEXTS}))|(?:(?!based|compared|overall)\w+ed|taken|read|seen|understood)"
+    r"(?=\s(?:\w+\s)?(?:as(?!\san?\swhole)|by|under|on|from|against|in|with|to)\b|\s\w+ly\b)|(?:think|look)ing(?=\s))",
     setting=r"(?P<in>with|between|for|from|by|under|on|in|to)(?:in|out)?\s(?!(?:(?:this|that|these|those|such)\b(?!\s(?:an?\s)?(?:\w+\s)?(?:view|reading|interpretation|definition|standard|assumption))|me|my"
-    r"|us|all|which|balance|example|instance|mind|now|sum|summary|conclu\w+|total|general|fact|view|particular|short|the\swhole|an?\s\d|\d)\b)",
+    r"|us|all|which|balance|reflection|example|instance|mind|now|sum|summary|conclu\w+|total|general|fact|view|particular|short"
+    r"|the\s(?:\w+\s)?(?:whole|end|circumstances|rubric|scale|criteria)|an?\s\d|\d)\b)",
     person=r"(?P<some>some|others|many|most|half|part|one|another)\s",
     part=rf"(?:the|an?|my|its)\s(?:(?P<first>first|second|other|last)\s(?!{TEXTS}\b(?<!paragraph)(?<!sentence))"
     rf"|(?!{TEXTS}\b)[\w-]+\s(?!{NOUN}\b|(?:ha[sd]|have|is|was|are|were|does|would|should|could|can|may|might"
