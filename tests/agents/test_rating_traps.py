@@ -1400,3 +1400,30 @@ def test_a_sentence_about_the_source_before_a_rating_does_not_take_it(answer):
 def test_it_behind_a_sentence_about_the_source_is_the_source():
     answer = "The article is superb. It deserves a 5. The summary is missing."
     assert not isinstance(parse_rating(answer, scale=(1, 5), aspect="coherence"), Rating)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "请按照1到5分对回答进行评分，其中1分最低，5分最高。",
+        "请用1至5分打分。1分最差，5分最好。",
+        "A score of 3 is appropriate for texts which are correct but shallow.",
+        "A 2 is reserved for summaries that leave the cause out.",
+        "I give a 4 to replies that are clear.",
+    ],
+)
+def test_what_a_scale_says_of_all_texts_is_no_rating(answer):
+    assert not isinstance(parse_rating(answer, scale=(1, 5), aspect="coherence"), Rating)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "从1到5分，我打4分。",
+        "1分最差，5分最好。评分：4",
+        "A score of 4 is appropriate for this answer.",
+        "I'd give it a 4 for answers to all three questions.",
+    ],
+)
+def test_a_rating_beside_the_scale_is_read(answer):
+    assert parse_rating(answer, scale=(1, 5), aspect="coherence").value == 4

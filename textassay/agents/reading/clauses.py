@@ -306,9 +306,10 @@ _WISHED = lazy_pattern(
     r"|\bwith\s(?:an?\s|one\s|some\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were(?!\si\s(?:asked|forced|pressed|to\b))|had)\b(?!\sto\b)(?<!more\shad)(?<!higher\shad)"
     r"|\b(?:with|after)\san?\s(?:[\w-]+\s){0,2}(?:edit|revision|rewrite|polish|correction)\b"
 )
-# a 5 to a flawless text   a 5 for some readers
+# a 5 to a flawless text   a 5 for some readers   a 3 for answers which lack depth
 _TO_ANY = lazy_pattern(
     rf"(?:\s[-–—])?\sfor\s(?:that\sone|the\s(?:previous|other|earlier|former)\s(?:one|{TEXTS}))\b|\sto\s(?:an?\s(?!{TEXTS}|\d)|(?:(?:any|every|who)\w*\s(?!{TEXTS})|one\sthat\b))|\sfor\s(?:one|some|many|most)\s(?!thing|of\b|{TEXTS})"
+    r"|(?:\s(?:is|would\sbe)\s\w+)?\s(?:for|to)\s(?:answer|response|text|output|translation|stor(?=i)|summar(?=i)|repl(?=i)|essay)(?:ies|s)\s(?:that|which|whose|with)\b"
 )
 _WISHED_OF_TEXT = lazy_pattern(
     rf"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|seem|sit|come|fall|{GIVING})\b)"
