@@ -1427,3 +1427,21 @@ def test_what_a_scale_says_of_all_texts_is_no_rating(answer):
 )
 def test_a_rating_beside_the_scale_is_read(answer):
     assert parse_rating(answer, scale=(1, 5), aspect="coherence").value == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Rate the tone from 1 to 5.\nRate the tone from 1 to 5.\nRate the tone from 1",
+        "Give it a score of 1 to 5. Give it a score of 1 to 5. Give it a score of 1",
+        "1 is bad and 5 is good.\n1 is bad and 5 is good.\n1 is bad and 5",
+        "A text with a tone of 2 is rude. A text with a tone of 2 is rude. A text with a tone of 2",
+    ],
+)
+def test_half_of_a_repeated_sentence_has_no_rating(answer):
+    assert not isinstance(parse_rating(answer, scale=(1, 5), aspect="tone"), Rating)
+
+
+def test_a_repeated_rating_is_read():
+    answer = "I rate it a 4 as it is kind. I rate it a 4 as it is kind. I rate it a 4"
+    assert parse_rating(answer, scale=(1, 5), aspect="tone").value == 4

@@ -109,6 +109,19 @@ def next_example(plain: str, own: str, is_continuation: bool = False) -> int | N
     return min(label.start for label in known + again) if is_template else None
 
 
+def without_cut_repetition(plain: str) -> str:
+    """Return an answer without its end if that is half of a sentence that it repeats.
+
+    `Rate it from 1 to 5. Rate it from 1 to 5. Rate it from 1`
+    """
+    begin = max(plain.rfind("\n"), plain.rfind(". ")) + 1
+    end = plain[begin:].strip()
+    if len(end.split()) < 3 or plain.count(end) < 3:
+        return plain
+    whole = re.findall(rf"{re.escape(end)}[^\w.\n]*\w", plain[:begin])
+    return plain[:begin] if len(whole) > 1 else plain
+
+
 def _is_last(label: _Label) -> bool:
     return label.name.startswith(("final", "revised", "corrected", "overall"))
 

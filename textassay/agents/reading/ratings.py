@@ -17,7 +17,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
-from textassay.agents.reading.continuations import next_example, openers
+from textassay.agents.reading.continuations import (
+    next_example,
+    openers,
+    without_cut_repetition,
+)
 from textassay.agents.reading.grammar import RankedNumber, chosen_of, readings_of
 from textassay.agents.reading.json_fields import RatingField, read_json_fields
 from textassay.agents.reading.notation import (
@@ -218,6 +222,7 @@ def _parse(
         text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
     own = own_name(aspect, text)
     whole = _without_quotations(write_as_numbers(plain_text(text), scale, form))
+    whole = without_cut_repetition(whole)
     question = _Question(scale, form, own, labels)
     # a blank before the next example is no rating: Rating: ____
     is_continuation = re.match(r"\s|(?:\w+:\s?)?__", text) is not None
