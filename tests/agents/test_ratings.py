@@ -769,3 +769,25 @@ def test_rows_of_boxes_scales_in_brackets_and_changed_ratings_are_read():
     ]  # fmt: skip
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in others}
     assert [a for a, found in read.items() if isinstance(found, Rating)] == []
+
+
+def test_what_a_rating_does_not_mean_and_words_of_a_judged_article_leave_it():
+    answers = [
+        "I give it a 4. The 4 does not mean that it is perfect.",
+        "Score: 4. My 4 is not a harsh verdict.", "Score: 4. This 4 doesn't count the typos.",
+        "Score: 4. The score of 4 should not be read as praise.",
+        "Score: 4. It is not a 4 by chance.", "Score: 4. The next step is to be rated later.",
+        "The article is clear and deserves a 4. A short summary at the end would help.",
+        "I rate the document 4. The answer to the question comes late.",
+        "Article rating: 4. The answer is given in the first line.",
+    ]  # fmt: skip
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="coherence") for answer in answers}
+    assert [a for a, found in read.items() if getattr(found, "value", None) != 4] == []
+    others = [
+        "Score: 4. The 4 is not justified.", "Score: 4. So it is not a 4.",
+        "The score is 4. The score of 4 does not hold.",
+        "The article is superb, a 4. The summary is missing.",
+        "The article is superb, a 4. The answer to be rated is missing.",
+    ]  # fmt: skip
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="coherence") for answer in others}
+    assert [a for a, found in read.items() if isinstance(found, Rating)] == []

@@ -471,9 +471,12 @@ def _not_denied(plain: str, statements: list[Statement]) -> list[Statement]:
         for match in re.finditer(
             # it can't be a 5   so the 5 is not justified
             r"\b(?:(?:can(?:no|['’])t|cannot|isn['’]t|is\snot|(?<!why\s)not|no\slonger)\s(?:really\s)?(?:be\s)?an?"
-            r"|so\sno)\s(\d{1,3}(?:\.\d)?)(?![\d/-]|[.,]\d|\sout\b)(?![^.!\n]{0,80}\?)"
+            r"|so\sno)\s(\d{1,3}(?:\.\d)?)(?![\d/-]|[.,]\d|\s(?:out|for|by|because)\b)(?![^.!\n]{0,80}\?)"
             r"|\b(?:the|my|this|that)\s(?:(?:score|rating|grade|mark)\sof\s(?:an?\s)?)?(\d{1,3})"
-            r"\s(?:is|was|does|do|can|should)(?:n['’]t|not|\snot|\sno\slonger)\b",
+            r"\s(?:is|was|does|do|can|should)(?:n['’]t|not|\snot|\sno\slonger)\b"
+            # the 4 does not mean that it is perfect
+            r"(?!\s(?:(?:mean|reflect\s(?:its|any|my|how)|imply|count|cover|consider|include|change|be\s(?:read|taken|seen))"
+            r"|an?\b|for\b|about\b|due\b|because\b))",
             plain.lower(),
         )
     }

@@ -25,8 +25,11 @@ _TEXT = any_of(
     " zusammenfassung übersetzung antwort r[ée]sum[ée] traduction resumen traducci[óo]n riassunto"
     " traduzione resumo 摘要 总结 译文 回答 要約 翻訳"
 )
-# the summary, but not: in summary, its summary
-_MADE = lazy_pattern(rf"(?<!in\s)(?<!its\s)(?<![a-zà-ü]){_TEXT}")
+# the summary, but not: in summary, its summary, a short summary, the answer to the question
+_MADE = lazy_pattern(
+    r"(?<!in\s)(?<!its\s)(?<!\ba\s)(?<!\ban\s)(?<!\ba\sshort\s)(?<!\ba\sbrief\s)(?<![a-zà-ü])"
+    rf"{_TEXT}(?!\sto\s(?:the|its|this|that)\s|\sis\sgiven\b)"
+)
 # ## Source   **Summary** (to be rated):
 _HEADING = lazy_pattern(
     rf"\n[\W\d]{{0,12}}(?:(?:the|original)\s)?(?:(?P<source>{_SOURCE})|{_TEXT})"
@@ -45,7 +48,7 @@ _RATES_SOURCE = lazy_pattern(
 # Text B, which I was asked to rate   the second one, which is under review   Draft 2 (to be rated)
 _ASKED = lazy_pattern(
     r"(?:\b(?<!any\s)(?<!some\s)(?<!other\s)(?:second|other|next|new|candidate|two|revised|edited|the\sones?)\b"
-    rf"(?!\s(?:aspect|criteri|dimension|point|question|part))|(?:{TEXTS}|version|assistant|model)\s[b-h2-9]\b)"
+    rf"(?!\s(?:aspect|criteri|dimension|point|question|part|paragraph|sentence|section|step))|(?:{TEXTS}|version|assistant|model)\s[b-h2-9]\b)"
     r"(?![^.!?\n]{0,80}\b(?:above|already)\b)[^.!?\n]{0,60}(?:\b(?:asked|supposed|meant|have|had|am|was|i['’]m)\s"
     r"(?:asked\s)?to\s(?:rate|evaluate|judge|assess|score)\b"
     r"|(?:ones?\s|(?:is|are|was)\s|[(,]\s?)to\sbe\s(?:rated|evaluated|judged|assessed|scored)"
