@@ -1397,8 +1397,14 @@ def test_a_sentence_about_the_source_before_a_rating_does_not_take_it(answer):
     assert parse_rating(answer, scale=(1, 5), aspect="coherence").value == 4
 
 
-def test_it_behind_a_sentence_about_the_source_is_the_source():
-    answer = "The article is superb. It deserves a 5. The summary is missing."
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The article is superb. It deserves a 5. The summary is missing.",
+        "The source is long and by a poet, so the source gets a 5. I see no summary.",
+    ],
+)
+def test_a_rating_of_the_source_is_not_that_of_the_summary(answer):
     assert not isinstance(parse_rating(answer, scale=(1, 5), aspect="coherence"), Rating)
 
 

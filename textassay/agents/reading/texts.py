@@ -131,9 +131,9 @@ def rates_other_text(plain: str, start: int, at: int, end: int) -> bool:
 
 def _gives_to_source(lower: str) -> bool:
     """Return whether words rate the source, and do not go on with a consequence or a denial."""
-    found = _RATES_SOURCE.search(lower)
+    ends = [found.end() for found in _RATES_SOURCE.finditer(lower)]
     further = r"\b(?:so|therefore|thus|hence|not|missing|about)\b|n['’]t\b"
-    return found is not None and re.search(further, lower[found.end() :]) is None
+    return bool(ends) and re.search(further, lower[ends[-1] :]) is None
 
 
 def follows_asked(plain: str, at: int) -> bool:
