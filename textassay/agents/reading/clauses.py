@@ -97,15 +97,16 @@ _BEFORE_JUDGE = lazy_pattern(
 )
 
 
+_QUOTATION = lazy_pattern(r"\"[^\"]+\"")
+
+
 def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     """Return the words before a number; `None` if the sentence only mentions it."""
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     if sentence.is_tentative:
         return Lead(before, is_named=False, is_said=False, is_about_aspect=False, owner="unnamed")
-    lead = " ".join(
-        (re.sub(r"\"[^\"]+\"", "it", before) if '"' in before else before).lower().split()
-    )
+    lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
     # my colleague, whose view I value, would call it a 4
     if ", wh" in lead:
         lead = re.sub(
@@ -369,14 +370,17 @@ def _is_conditional(lead: str) -> bool:
     )
 
 
+# a 4, and a 5 had it ended well
+_AND_CLAUSE = lazy_pattern(r",\sand\b|[;:]")
+
+
 def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a modal verb states a possibility other than the judge's own rating."""
     clause = place.sentence.without_aspect(place.clause)
     modal = _MODAL.search(clause)
     if modal is None:
         return False
-    # a 4, and a 5 had it ended well
-    opening, beside = place.lead.lstrip(SIGNS), re.split(r",\sand\b|[;:]", place.behind)[0]
+    opening, beside = place.lead.lstrip(SIGNS), _AND_CLAUSE.split(place.behind)[0]
     if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(beside):
         return True
     # this text, which is short, would be a 4

@@ -179,6 +179,12 @@ _LETTERED = lazy_pattern(
 )
 
 
+# Example:   of several lines
+_EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,5}\W*\n")
+# better than fair (3), but not good (4)
+_IN_BRACKETS = lazy_pattern(r"\w[\"”]? \((\d(?:\.\d)?)\)")
+
+
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[RankedNumber]:
     """Return the numbers of an answer that the sentence asserts, each with its rank, in order.
 
@@ -188,11 +194,9 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> list[Rank
         own: Pattern of the aspect's name; empty for none.
         low: Lowest rating, which the letter A stands for.
     """
-    # Example:   of several lines
-    if re.match(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,5}\W*\n", plain):
+    if _EXAMPLES.match(plain):
         return []
-    # better than fair (3), but not good (4)
-    anchors = set(re.findall(r"\w[\"”]? \((\d(?:\.\d)?)\)", plain)) if "(" in plain else ()
+    anchors = set(_IN_BRACKETS.findall(plain)) if "(" in plain else ()
     sentences = Sentences(plain, own)
     is_one = len(sentences.bounds) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     # ## Disfluency, of fluency

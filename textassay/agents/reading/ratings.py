@@ -56,6 +56,8 @@ _BLOCK = lazy_pattern(
 )
 # Coherence: 4
 _RATED_LINE = lazy_pattern(rf"(?i)\n[^\n:：]{{1,40}}[:：]\s*{NUMBER}")
+# half of {"score": 4}
+_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
 # In lower case, and `\W` in place of `\b`, so that a search only stops between words.
 _WITHDRAWN = lazy_alternatives(
     r"\W",
@@ -150,11 +152,15 @@ _NOT_RATED = lazy_alternatives(
     # 连贯性无法判断   一貫性については判断できません   일관성은 평가할 수 없다
     cjk=r"(?:无法|無法|没法|不能|难以)\w{0,4}(?:[判评評打给給]|确定)|不[打评評予]分?|(?:判断|評価)(?:でき|は?し?ま?せ)|(?:평가|판단)할\s?수\s?없",
 )
+# 1. Overview   (2) Analysis
+_NUMBERED_TITLE = lazy_pattern(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)")
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?(?!\s\w+\sset\b)|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
     r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
+# Rating:
+_LABELED = lazy_pattern(r"[:=|]\W*\Z")
 _DOUBT = lazy_pattern(
     r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
 )
@@ -252,6 +258,12 @@ def _parse(
     return (_rating_in_mark(text, scale) or found) if is_unclear and form == "number" else found
 
 
+# 4   3.5/5   3 - Average   4 (good)   5;
+_BARE = lazy_pattern(
+    rf"(?i)(?P<value>\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?)(?:\W*\Z|\s?[(–—,;\t|-](?!\s?\d).*)"
+)
+
+
 def _opening_verdict(
     text: str, whole: str, question: _Question, found: Rating | NoRating
 ) -> Rating | None:
@@ -277,12 +289,7 @@ def _opening_verdict(
     # what continues the line of a prompt
     end = whole.find("\n", begin)
     head, rest = whole[: end + 1], whole[end + 1 : cut]
-    # 4   3.5/5   3 - Average   4 (good)   5;
-    bare = re.fullmatch(
-        rf"(?i)(?P<value>\W{{0,4}}{NUMBER}(?:\s?/\s?\d+|\sstars)?)"
-        r"(?:\W*\Z|\s?[(–—,;\t|-](?!\s?\d).*)",
-        head.rstrip(),
-    )
+    bare = _BARE.fullmatch(head.rstrip())
     # 4, / or 3
     goes_on = re.match(r"(?i)\W*(?:or|and|maybe|perhaps|no)\b", rest)
     if bare is None or goes_on or _DOUBT.search(rest):
@@ -316,6 +323,10 @@ _MARKED = lazy_pattern(
 )
 
 
+# so the score is 3
+_STATED = lazy_pattern(rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)")
+
+
 def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     """Return the rating in the mark of a trained judge that ends an answer.
 
@@ -325,9 +336,7 @@ def _rating_in_mark(text: str, scale: tuple[float, float]) -> Rating | None:
     marks = [*_MARKED.finditer(text)]
     if not marks or marks[-1][2] is None:
         return None
-    # so the score is 3
-    named = rf"(?i)\b{NOUN}\s{{0,2}}(?:is|was|[:=])\s{{0,2}}(\d{{1,3}}(?:\.\d{{1,2}})?)"
-    stated = {float(value) for value in (*(mark[1] for mark in marks), *re.findall(named, text))}
+    stated = {float(value) for value in (*(mark[1] for mark in marks), *_STATED.findall(text))}
     value = float(marks[-1][1])
     is_rating = stated == {value} and scale[0] <= value <= scale[1]
     return Rating(value, marks[-1].span(1)) if is_rating else None
@@ -360,8 +369,7 @@ def _comes_again(plain: str, example: int) -> bool:
 def _is_left_behind(plain: str, first: Rating, last: Rating | NoRating) -> bool:
     """Return whether a value is a heading's number, or a later rating is its revision."""
     line = plain.rfind("\n", 0, first.span[0]) + 1
-    # 1. Overview   (2) Analysis
-    if re.compile(r"\W*\d{1,2}[.)][ \t]+[^\W\d][^\n.!?:]*(?:\n|\Z)").match(plain, line):
+    if _NUMBERED_TITLE.match(plain, line):
         return True
     if isinstance(last, NoRating) or _REPLACES.search(plain, line, first.span[0]):
         return False
@@ -411,9 +419,8 @@ def _read_prose(whole: str, fields: list[RatingField], question: _Question) -> _
         if isinstance(named, NoRating):
             return named
         plain = named
-    # half of {"score": 4} is not read as prose
-    is_object = re.match(r"\s*\{\s*(?:[\"'}]|\w+\s*:)", plain) is not None
-    if not plain.strip() if fields else is_object:
+    # half an object is not read as prose
+    if not plain.strip() if fields else _OBJECT.match(plain):
         return _Prose(plain, [], "")
     if '"' in plain:
         plain = re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain)
@@ -567,9 +574,7 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     if any(named) and not named[-1]:
         return statements
     # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
-    is_labeled = (
-        re.search(r"[:=|]\W*\Z", leads[-2]) and not last[-2] and "final" in leads[-1].lower()
-    )
+    is_labeled = _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower()
     if is_labeled and not _DOUBT.search(plain, statements[-2].end, statements[-1].span[0]):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
